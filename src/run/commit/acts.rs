@@ -1,9 +1,10 @@
-//! What somebody outside does to a run, and what becomes certain of it.
+//! Acts: operations on a run from outside, and when they are certain.
 //!
-//! An act can have an id. The same id with the same act again is the same act: it is done once, and answered as it was the first time.
-//! The same id with another act is a conflict. The ids stand in the records, and a run keeps the last [`ACTS_MAX`](crate::run::ACTS_MAX) of them.
+//! An act can have an id. The same id with the same act again is the same act: it is applied once,
+//! and answered as it was the first time. The same id with another act is a conflict. The ids stand
+//! in the records, and a run retains the last [`ACTS_MAX`](crate::run::ACTS_MAX) of them.
 //!
-//! That an act is acknowledged means that its record is durable: [`Acknowledged`] waits for that.
+//! An acknowledged act has a durable record: [`Acknowledged`] waits for that.
 
 use super::handle::{Refused, RunHandle};
 use super::kernel::Kernel;
@@ -22,49 +23,49 @@ use crate::scheduler::Port;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What somebody outside does to a run.
+/// An operation on a run from outside.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Act {
-    /// Hands it a signal: [`RunHandle::signal`].
+    /// Sends it a signal: [`RunHandle::signal`].
     Signal {
-        /// The name.
+        /// Its name, which receivers wait for.
         name: Arc<str>,
-        /// What it carries.
+        /// Its payload.
         body: Payload,
     },
     /// Asks it to end: [`RunHandle::cancel`].
     Cancel {
-        /// Why.
+        /// The reason that its processes receive.
         reason: Arc<str>,
-        /// How long it may go on; none: the root's own limit.
+        /// How long it may continue; `None` applies the root's own limit.
         grace: Option<Micros>,
     },
     /// Asks it to end because it takes longer than it may: [`RunHandle::time_out`].
     TimeOut {
-        /// How long it was to take at most.
+        /// The time that it was allowed.
         after: Micros,
     },
-    /// Keeps its processes from being stepped.
+    /// Pauses it: its processes begin no step.
     Pause,
-    /// Lets them go on.
+    /// Continues it after a pause.
     Resume,
-    /// Says what became of an uncertain call: [`RunHandle::uncertain`].
+    /// Settles a call whose outcome is unknown: [`RunHandle::uncertain`].
     Resolve {
-        /// The process that asked.
+        /// The process that made the call.
         pid: Pid,
-        /// The call.
+        /// The call's tag.
         tag: Tag,
-        /// What is known after all.
+        /// The call's outcome.
         resolution: Resolution,
     },
 }
 
-/// What is known of an uncertain call after all.
+/// The outcome of an uncertain call, as found out afterwards.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Resolution {
-    /// It has this answer.
+    /// The call has this answer.
     Answered(Answer),
-    /// It is to be sent again under its key.
+    /// The call is to be sent again under its key.
     Again,
 }
 
@@ -82,14 +83,15 @@ impl Act {
     }
 }
 
-/// Nobody will ever say that a record is durable: the journal has failed, or the host has let go of the run.
+/// The record will never be reported durable: the journal has failed, or the host has released the
+/// run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("whether it is durable is not known: the run's journal is written no more")]
 pub struct NotDurable;
 
 pub(in crate::run) type Durable = Arc<Once<Result<(), NotDurable>>>;
 
-/// An act that a run has taken.
+/// An act that a run has accepted.
 #[must_use = "an act is certain only when it is durable"]
 pub struct Acknowledged {
     record: u64,
@@ -103,13 +105,13 @@ impl std::fmt::Debug for Acknowledged {
 }
 
 impl Acknowledged {
-    /// The number of the record that it depends on, from 1.
+    /// Returns the number of the record that it depends on, counted from 1.
     #[must_use]
     pub fn record(&self) -> u64 {
         self.record
     }
 
-    /// Whether it is durable already.
+    /// Returns whether it is durable already.
     #[must_use]
     pub fn is_durable(&self) -> bool {
         self.durable.as_ref().is_none_or(|durable| durable.get() == Some(Ok(())))
@@ -118,7 +120,7 @@ impl Acknowledged {
     /// Waits until it is durable.
     ///
     /// # Errors
-    /// Where that will never be known.
+    /// Fails if that will never be known.
     pub async fn durable(self) -> Result<(), NotDurable> {
         match &self.durable {
             None => Ok(()),
@@ -126,10 +128,10 @@ impl Acknowledged {
         }
     }
 
-    /// Waits on this thread until it is durable; none where the time is over first.
+    /// Waits on this thread until it is durable. `None` if the timeout comes first.
     ///
     /// # Errors
-    /// Where that will never be known.
+    /// Fails if that will never be known.
     pub fn wait_for(&self, timeout: Duration) -> Result<Option<()>, NotDurable> {
         match &self.durable {
             None => Ok(Some(())),
@@ -138,12 +140,12 @@ impl Acknowledged {
     }
 }
 
-/// Who waits for which record to be durable.
+/// Callers that wait for a record to be durable, with its number.
 #[derive(Default)]
 pub(in crate::run) struct Waiters(Vec<(u64, Durable)>);
 
 impl Waiters {
-    /// Records up to this number are durable: those who wait for them are to be told so.
+    /// Removes and returns those whose record is durable: all up to this number.
     pub(in crate::run) fn durable(&mut self, record: u64) -> Vec<Durable> {
         if self.0.is_empty() {
             return Vec::new();
@@ -153,7 +155,7 @@ impl Waiters {
 }
 
 impl Drop for Waiters {
-    /// No further record will be.
+    /// No further record will be durable.
     fn drop(&mut self) {
         for (_, durable) in self.0.drain(..) {
             durable.set(Err(NotDurable));
@@ -162,7 +164,7 @@ impl Drop for Waiters {
 }
 
 impl Inner {
-    /// Waits for a record; those before it are durable then too.
+    /// Returns the acknowledgement of a record; those before it are durable then too.
     pub(in crate::run) fn acknowledge(&mut self, record: u64) -> Acknowledged {
         if self.is_durable(record) {
             return Acknowledged { record, durable: None };
@@ -193,7 +195,7 @@ impl Inner {
             };
         }
         match &news {
-            // A call that nobody is uncertain of has its own answer.
+            // A call that is not uncertain has its own answer.
             News::Answered { pid, tag, .. } | News::Again { pid, tag }
                 if !self.state.uncertain.contains_key(&(*pid, *tag)) =>
             {
@@ -213,7 +215,7 @@ impl Inner {
 impl Inner {
     /// Cancels all processes without a grace.
     pub(in crate::run) fn kill_all(&mut self, moment: Moment, reason: &Arc<str>) {
-        // Parents come first, so that fewer are told of their children's end.
+        // Parents come first, so that fewer are notified of their children's end.
         let living = self.state.table.iter().filter(|(_, entry)| entry.lives());
         let pids: Vec<Pid> = living.map(|(pid, _)| pid).collect();
         for &pid in &pids {
@@ -227,7 +229,8 @@ impl Inner {
 }
 
 impl Run {
-    /// Ends all processes in one go, so that none is left that could start another. False: the run was parked.
+    /// Ends all processes in one go, so that none is left that could start another. Returns whether
+    /// it did: not if the run was parked.
     pub(in crate::run) fn kill<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, reason: &Arc<str>) -> bool {
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();
@@ -242,7 +245,7 @@ impl Run {
         true
     }
 
-    /// Takes an act. None: the run was parked, and the act is still there.
+    /// Applies an act. `None` if the run was parked: the act is then still there.
     fn act<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
@@ -264,11 +267,12 @@ impl Run {
 }
 
 impl RunHandle {
-    /// Does something to the run. With an id it is done once however often it is asked for: see [`Act`].
+    /// Applies an act to the run. With an id it is applied once however often it is asked for: see
+    /// [`Act`].
     ///
     /// # Errors
-    /// Where the run, or what the act is for, has ended; where there is no room for it, or it is too large; where the id was that of
-    /// another act. Such an act is not remembered.
+    /// Fails if the run, or the act's target, has ended; if there is no room for the act, or it is
+    /// too large; or if the id was that of another act. Such an act is not remembered.
     pub fn act(&self, act: Act, id: Option<&str>) -> Result<Acknowledged, Refused> {
         let mut act = Some(act);
         loop {
@@ -288,7 +292,7 @@ impl RunHandle {
             let record = inner.state.counts.records;
             inner.acknowledge(record)
         };
-        // What has ended, or was let go of, waits for nothing.
+        // A run that has ended or was abandoned waits for nothing.
         let over = Acknowledged { record: 0, durable: None };
         self.with(|_, inner| acknowledge(inner)).unwrap_or(over)
     }

@@ -1,4 +1,4 @@
-//! Putting off the processes of a run whose journal is behind: the run's side of
+//! Deferring the processes of a run whose journal is behind: the run's side of
 //! [`Backlog`](crate::run::seam::backlog::Backlog).
 
 use super::kernel::Kernel;
@@ -10,7 +10,8 @@ use crate::scheduler::{Pause, Port, Slot};
 use std::sync::{Arc, Weak};
 
 impl Task {
-    /// Puts off a process that would begin a step with these events. False: there is room for what it may write.
+    /// Defers a process that would begin a step with these events, unless there is room for what it
+    /// may write. Returns whether it did.
     pub(in crate::run) fn is_deferred<P: Port<Kernel>>(
         &mut self,
         port: &mut P,
@@ -19,7 +20,7 @@ impl Task {
     ) -> bool {
         let Self { run, state } = self;
         let Some(backlog) = run.backlog.as_ref().filter(|backlog| backlog.is_full()) else { return false };
-        // Whoever is to end does so whether or not there is room.
+        // A process that is to end does so whether or not there is room.
         if run.kernel.is_closing() {
             return false;
         }
@@ -35,7 +36,8 @@ impl Task {
 }
 
 impl Run {
-    /// A process that was paused because there was no room goes on, unless an operator has paused it too.
+    /// Continues a process that was paused for lack of room, unless an operator has paused the run
+    /// too.
     fn go_on_with<P: Port<Kernel> + ?Sized>(&self, port: &mut P, slot: Slot) {
         let inner = self.inner.lock();
         if inner.state.paused.is_none() {

@@ -1,22 +1,26 @@
-//! Room for what the processes of runs make the host hold: queues, commands without an answer, names, queries, keys and values.
+//! Capacity for what the processes of runs make the host hold: queues, commands without an answer,
+//! names, queries, keys and values.
 //!
-//! The host has so many bytes for all its runs, and of them a run may hold as much as it leaves free, as of the images of evicted guests.
-//! So a run that asks for too much meets its own bound, and one that holds little finds room whatever the others hold.
+//! The host has a number of bytes for all its runs, and a run may hold as much of them as it leaves
+//! free, as with the images of evicted guests. So a run that asks for too much meets its own bound,
+//! and one that holds little finds room whatever the others hold.
 //!
-//! It guards no other data, so nothing is ordered by it. It is asked where commands are decided, and never by a rebuild: what was
-//! decided stands in the records. Answers to commands that were let in are not refused for want of it; the run's own bounds count them.
+//! The count guards no other data, so nothing is ordered by it. It is read where commands are
+//! decided, and never by a rebuild: decisions stand in the records. Answers to commands that were
+//! admitted are not refused for lack of capacity; the run's own bounds count them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How far a share may be from what its run holds: most commits change nothing that all workers share. A run that holds less is never refused
-/// for what others hold. Arbitrary: a few times what a run takes that holds nothing.
+/// How far a share may differ from what its run holds, in bytes: most commits then change nothing
+/// that all workers share. A run that holds less is never refused for what others hold. Arbitrary:
+/// a few times what a run takes that holds nothing.
 const GRAIN_BYTES: u64 = 16 << 10;
 
 /// Bytes of all runs of a host. Arbitrary: as much as for images of evicted guests.
 const BYTES_MAX: u64 = 2 << 30;
 
-/// The room of a host.
+/// The capacity of a host.
 #[derive(Debug)]
 pub(in crate::run) struct Capacity {
     bytes_max: AtomicU64,
@@ -34,13 +38,13 @@ impl Capacity {
         self.bytes_max.store(bytes_max, Relaxed);
     }
 
-    /// What all runs hold, but for less than a grain of each.
+    /// Returns the bytes that all runs hold, except less than a grain of each.
     pub(in crate::run) fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 }
 
-/// What of it one run has. It is given back with it.
+/// The share of one run. It is given back when dropped.
 #[derive(Debug)]
 pub(in crate::run) struct CapacityShare {
     of: Arc<Capacity>,
@@ -52,7 +56,7 @@ impl CapacityShare {
         Self { of, bytes: 0 }
     }
 
-    /// What the run may hold now.
+    /// Returns the bytes that the run may hold now.
     pub(in crate::run) fn ceiling(&self) -> u64 {
         let others = self.of.used().saturating_sub(self.bytes);
         (self.of.bytes_max.load(Relaxed).saturating_sub(others) / 2).max(GRAIN_BYTES)
@@ -105,7 +109,7 @@ mod tests {
         assert_eq!((one.ceiling(), other.ceiling()), (150 * GRAIN_BYTES, 75 * GRAIN_BYTES));
         other.hold(75 * GRAIN_BYTES);
         assert_eq!(capacity.used(), 225 * GRAIN_BYTES);
-        // Where answers have brought it more than there is, others may still hold a little.
+        // If answers have raised it above the maximum, others may still hold a little.
         one.hold(1_000 * GRAIN_BYTES);
         assert_eq!(other.ceiling(), GRAIN_BYTES);
         drop(one);

@@ -1,6 +1,8 @@
-//! What was recorded is let out, under the commit lock, so that queues have the order of the log: new processes, events, ends, timers.
+//! Consequences of records, applied under the commit lock, so that queues have the order of the
+//! log: new processes, events, ends, timers.
 //!
-//! What reaches foreign code is put aside for when the lock is released, and what must be durable first waits for that ([`super::outbox`]).
+//! Work that reaches foreign code waits until the lock is released, and what must be durable first
+//! waits for that ([`super::outbox`]).
 
 use super::kernel::{Kernel, Timer};
 use super::outbox::AfterUnlock;
@@ -14,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Inner {
-    /// Hands the events that were posted to the scheduler.
+    /// Passes the posted events to the scheduler.
     #[inline]
     fn post<P: Port<Kernel> + ?Sized>(&mut self, port: &mut P) {
         let State { posts, table, .. } = &mut self.state;
@@ -28,7 +30,7 @@ impl Inner {
 }
 
 impl Run {
-    /// Lets the consequences of what was recorded out, and counts what the run holds now.
+    /// Sends the consequences of what was recorded, and counts what the run holds now.
     pub(in crate::run) fn flush<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         inner: &mut Inner,
@@ -60,7 +62,7 @@ impl Run {
         after: &mut AfterUnlock,
     ) {
         loop {
-            // Processes first, so that what is sent to them finds them.
+            // Processes first, so that messages to them find them.
             while let Some(newborn) = inner.state.newborn.pop_front() {
                 self.start(inner, port, newborn, after);
             }
@@ -91,7 +93,7 @@ impl Run {
         }
     }
 
-    /// Hands a process that was decided to start to the scheduler.
+    /// Passes a new process to the scheduler.
     fn start<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         inner: &mut Inner,
@@ -124,7 +126,7 @@ impl Run {
             let slot = inner.state.living(pid).and_then(|entry| entry.slot);
             self.end(inner, moment, pid, ending, &mut Scratch::default());
             if let Some(slot) = slot {
-                // Nobody will resume what the run no longer knows.
+                // Nothing would unpause a process that the run no longer knows.
                 port.pause(slot, Pause::Off);
                 port.interrupt(slot, Interrupt::End);
             }

@@ -14,14 +14,14 @@ use crate::run::state::table::{Phase, Waits};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why something that was handed to a run did not count.
+/// Why a run did not accept an act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refused {
     /// The run, or the process that it is for, has ended.
     #[error("the run or process has ended")]
     Ended,
-    /// There is no room for it now: as much as is kept waits to be taken.
+    /// There is no room for it now: its queue is full.
     #[error("the queue is full: as many as are kept wait to be taken")]
     Full,
     /// It is larger than the run may carry.
@@ -32,24 +32,24 @@ pub enum Refused {
     Conflict,
 }
 
-/// A process of a run, as it stands after its last committed step.
+/// A process of a run, as of its last committed step.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ProcessStatus {
-    /// The process.
+    /// Its id, unique in the run.
     pub pid: Pid,
-    /// Who spawned it; none for the root.
+    /// The process that spawned it; `None` for the root.
     pub parent: Option<Pid>,
-    /// Its component; none is the root's program.
+    /// Its component; `None` is the root's program.
     pub component: Option<Arc<str>>,
     /// Its entry point.
     pub entry: Arc<str>,
     /// Its registered names.
     pub names: Vec<Arc<str>>,
-    /// What it does.
+    /// Its state of execution.
     pub doing: Doing,
     /// Committed steps.
     pub steps: u64,
-    /// Fuel of those.
+    /// Fuel used by those.
     pub fuel: u64,
     /// Messages in its mailbox.
     pub mail: u32,
@@ -57,19 +57,19 @@ pub struct ProcessStatus {
     pub outstanding: usize,
 }
 
-/// What a process does.
+/// What a process is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Doing {
-    /// Waits for an instance: as many guests have one as may at one time.
+    /// Waits for an instance: all of the pool's are in use.
     Queued,
     /// Waits for its first step, or takes it.
     Starting,
-    /// Is stepped, or will be without waiting for anything.
+    /// Is being stepped, or will be without waiting for anything.
     Running,
-    /// Waits for answers, exits, cancel.
+    /// Waits for answers, exits or cancellation.
     Blocked,
-    /// Waits for anything.
+    /// Waits for any event.
     Idle,
     /// Has been asked to end.
     Cancelling,
@@ -77,7 +77,7 @@ pub enum Doing {
     Ended,
 }
 
-/// A run, for whoever has started it or asks for it. Cloning it is cheap, and dropping it changes nothing.
+/// A handle of a run. Cloning it is cheap, and dropping it changes nothing.
 #[derive(Clone)]
 pub struct RunHandle(pub(in crate::run) Arc<Residence>);
 
@@ -92,47 +92,48 @@ impl RunHandle {
         &self.0.id
     }
 
-    /// What the run came to, once it is over.
+    /// Returns the run's outcome once it has ended.
     #[must_use]
     pub fn outcome(&self) -> Option<Arc<Outcome>> {
         self.0.outcome.get()
     }
 
-    /// Waits on this thread until the run is over.
+    /// Waits on this thread until the run has ended.
     #[must_use]
     pub fn wait(&self) -> Arc<Outcome> {
         self.0.outcome.wait(None).expect("invariant: without a timeout it waits for the outcome")
     }
 
-    /// Waits on this thread until the run is over or the time is.
+    /// Waits on this thread until the run has ended. `None` if the timeout comes first.
     #[must_use]
     pub fn wait_for(&self, timeout: Duration) -> Option<Arc<Outcome>> {
         self.0.outcome.wait(Some(timeout))
     }
 
-    /// Waits until the run is over.
+    /// Waits until the run has ended.
     pub async fn finished(&self) -> Arc<Outcome> {
         self.0.outcome.expect().await
     }
 
-    /// Asks the run to end: its root hears cancel, and is ended when the grace is over; without one, its own limit counts. A paused
-    /// run goes on for it.
+    /// Asks the run to end: its root receives cancel, and is ended when the grace has passed;
+    /// without a grace, the root's own limit counts. It unpauses a paused run.
     ///
     /// # Errors
-    /// Where the root has ended.
+    /// Fails if the root has ended.
     pub fn cancel(&self, reason: &str, grace: Option<Duration>) -> Result<(), Refused> {
         self.act(Act::Cancel { reason: reason.into(), grace: grace.map(Into::into) }, None).map(drop)
     }
 
-    /// As [`Self::cancel`], because the run takes longer than `after`: where it ends by this it has timed out, which its journal says too.
+    /// As [`Self::cancel`], because the run takes longer than `after`: if it ends by this, it has
+    /// timed out, and its journal says so.
     ///
     /// # Errors
-    /// Where the root has ended.
+    /// Fails if the root has ended.
     pub fn time_out(&self, after: Duration) -> Result<(), Refused> {
         self.act(Act::TimeOut { after: after.into() }, None).map(drop)
     }
 
-    /// Ends the run now: every process ends, and is stepped no more after its slice.
+    /// Ends the run now: every process ends, and takes no step after its slice.
     pub fn kill(&self, reason: &str) {
         let reason: Arc<str> = reason.into();
         while let Some(run) = self.run() {
@@ -145,74 +146,77 @@ impl RunHandle {
         }
     }
 
-    /// Keeps the run's processes from being stepped.
+    /// Pauses the run: its processes begin no step.
     ///
     /// # Errors
-    /// Where the run has ended.
+    /// Fails if the run has ended.
     pub fn pause(&self) -> Result<(), Refused> {
         self.act(Act::Pause, None).map(drop)
     }
 
-    /// Lets a paused run go on.
+    /// Continues a paused run.
     ///
     /// # Errors
-    /// Where the run has ended.
+    /// Fails if the run has ended.
     pub fn unpause(&self) -> Result<(), Refused> {
         self.act(Act::Resume, None).map(drop)
     }
 
-    /// Hands a signal to whoever waits for its name: the call of the handler `signal` that waits longest, else the process that has
-    /// registered the name. Where nobody waits yet it is kept, in order.
+    /// Sends a signal to the receiver that waits for its name: the call of the handler `signal`
+    /// that has waited longest, else the process that has registered the name. A signal that
+    /// nothing waits for is stored, in order.
     ///
     /// # Errors
-    /// Where the run has ended, there is no room, or the signal is larger than a payload of the run may be.
+    /// Fails if the run has ended, there is no room, or the signal is larger than a payload of the
+    /// run may be.
     pub fn signal(&self, name: &str, body: Payload) -> Result<(), Refused> {
         self.act(Act::Signal { name: name.into(), body }, None).map(drop)
     }
 
-    /// Takes a line that a handler writes for a call of a process: it goes where the process's own lines go. `scope` is the call's
-    /// place in the workflow, where it has one.
+    /// Logs a line that a handler writes for a call of a process: it goes where the process's own
+    /// lines go. `scope` is the call's place in the workflow, if it has one.
     pub fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
         self.0.kernel.log(&self.0.id, pid, scope, line);
     }
 
-    /// Whether an operator has stopped it.
+    /// Returns whether an operator has paused it.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.with(|_, inner| inner.state.paused.is_some()).unwrap_or_default()
     }
 
-    /// The names of signals that somebody waits for, or that are kept.
+    /// Returns the names of signals that are awaited or stored.
     #[must_use]
     pub fn signals(&self) -> Vec<SignalStatus> {
         self.with(|_, inner| inner.state.signals.status()).unwrap_or_default()
     }
 
-    /// What a process has last exposed under a name.
+    /// Returns the value that a process last exposed under a name.
     #[must_use]
     pub fn query(&self, name: &str) -> Option<Payload> {
         self.with(|_, inner| inner.state.exposed.get(name).cloned())?
     }
 
-    /// The names under which something is exposed.
+    /// Returns the names of exposed values.
     #[must_use]
     pub fn queries(&self) -> Vec<Arc<str>> {
         self.with(|_, inner| inner.state.exposed.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// That the run has begun: whoever waits for it knows that it will not be forgotten. None: it has ended.
+    /// Returns the acknowledgement that the run has begun: once it is durable, the run survives the
+    /// host. `None` if the run has ended.
     pub fn started(&self) -> Option<Acknowledged> {
         self.with(|_, inner| inner.acknowledge(1))
     }
 
-    /// What has happened, in numbers.
+    /// Returns counts of what has happened in the run.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let counts = self.with(|_, inner| inner.state.counts);
         counts.or_else(|| Some(self.outcome()?.counts)).unwrap_or_default()
     }
 
-    /// The processes that live or wait for their descendants, in the order of their pids.
+    /// Returns the processes that live or wait for their descendants, in the order of their pids.
     #[must_use]
     pub fn processes(&self) -> Vec<ProcessStatus> {
         let processes = |inner: &Inner| {
@@ -245,17 +249,18 @@ impl RunHandle {
         self.with(|_, inner| processes(inner)).unwrap_or_default()
     }
 
-    /// What happens in the run from now on, at most `capacity` events waiting. The processes that there are come first.
+    /// Returns a stream of what happens in the run from now on, with at most `capacity` events
+    /// waiting. The existing processes come first.
     #[must_use]
     pub fn observe(&self, capacity: usize) -> Events {
         self.watch(capacity).0
     }
 
-    /// As [`Self::observe`], and how many records there were by then: what they say is not told again.
+    /// As [`Self::observe`], and the number of records by then: the stream does not repeat these.
     #[must_use]
     pub fn watch(&self, capacity: usize) -> (Events, u64) {
         let (events, shared) = Events::new(capacity);
-        // Nobody can wait for them yet.
+        // Nothing can wait for these events yet.
         let mut wakers = Wakers::default();
         let watching = Arc::clone(&shared);
         let records = self.with(|_, inner| {
@@ -270,20 +275,22 @@ impl RunHandle {
         (events, records.unwrap_or_default())
     }
 
-    /// All records of the run, where its log has all at hand.
+    /// Returns all records of the run, if its log has all at hand.
     #[must_use]
     pub fn records(&self) -> Option<Vec<Record>> {
         let read = self.with(|_, inner| inner.reading())?;
         Record::decode_all(read()?).ok()
     }
 
-    /// Nothing that the run writes will be durable any more: nothing leaves the host for it from now on, and whoever waits for its outcome
-    /// hears this problem. What it is on disk stays as it is.
+    /// Reports that no further record of the run will be durable: nothing leaves the host for it
+    /// from now on, and callers that wait for its outcome receive this problem. On disk it stays as
+    /// it is.
     pub fn abandon(&self, problem: &Problem) {
         self.0.kernel.abandon_run(&self.0.id, problem);
     }
 
-    /// The log says that its records up to this number, counted from 1, are durable: what waited for them leaves.
+    /// Notifies the run that its records up to this number, counted from 1, are durable: what
+    /// waited for them leaves.
     pub fn durable(&self, record: u64) {
         if let Some(run) = self.run() {
             run.kernel.with_port(|port| run.durable(port, record));

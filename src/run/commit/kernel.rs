@@ -17,15 +17,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// The commit point of all runs of a host: what its scheduler steps processes with.
+/// The commit point of all runs of a host: the scheduler steps processes by it.
 #[derive(Clone)]
 pub struct Kernel(Arc<Shared>);
 
 pub(in crate::run) struct Shared {
     clock: Clock,
     ports: RwLock<Option<Arc<dyn Ports>>>,
-    /// The scheduler shuts down or stops. Written before it refuses a process for that, with a lock or an exchange of its own in between: so
-    /// whoever was refused sees it.
+    /// The scheduler shuts down or stops. Written before it refuses a process for that reason, with
+    /// a lock or an exchange of its own in between: so a caller that was refused sees it.
     pub(in crate::run) closing: AtomicBool,
     /// No further call leaves the host.
     calls_held: AtomicBool,
@@ -34,25 +34,27 @@ pub(in crate::run) struct Shared {
     /// Why no run of this host will be durable any more.
     abandoned: Mutex<Option<Problem>>,
     pub(in crate::run) parking: Mutex<ParkingPolicy>,
-    /// Takes up runs whose timers are due.
+    /// Recovers parked runs whose timers are due.
     pub(in crate::run) waking: OffloadThread,
-    /// What parked runs have in common.
-    pub(in crate::run) shared_specs: Mutex<SharedSpecs>,
+    /// Shared by parked runs with the same programs, effects and sink.
+    pub(in crate::run) specs: Mutex<SharedSpecs>,
     /// Unfinished runs by their ids.
     pub(in crate::run) runs: Brief<BTreeMap<Arc<str>, Residency>>,
     /// How many of those are in memory. Only a bound: it guards no other data.
     pub(in crate::run) resident: AtomicUsize,
-    /// Those that can be parked, with their numbers, the one that was looked at last at the end. Some are not in memory any more.
+    /// Runs that can be parked, with their serials, the one checked last at the end. Some are no
+    /// longer in memory.
     pub(in crate::run) residents: Mutex<VecDeque<(Arc<str>, u64)>>,
     /// Bytes of the records of one run.
     journal_bytes_max: AtomicU64,
-    /// Room for what runs hold.
+    /// Bounds the bytes that all runs hold.
     capacity: Arc<Capacity>,
-    /// Numbers that were given to runs.
+    /// The last serial given to a run.
     serial: AtomicU64,
 }
 
-/// Bytes of the records of one run. Arbitrary: as much as a host reads in some seconds when it takes the run up.
+/// Bytes of the records of one run. Arbitrary: as much as a host reads in some seconds when it
+/// recovers the run.
 const JOURNAL_BYTES_MAX: u64 = 1 << 30;
 
 /// A kernel that may be gone.
@@ -64,7 +66,7 @@ impl WeakKernel {
     }
 }
 
-/// The scheduler, for whoever is not on one of its workers.
+/// Access to the scheduler from outside its workers.
 pub trait Ports: Send + Sync {
     /// Calls `act` once with a port, unless the scheduler is gone.
     fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>));
@@ -76,23 +78,24 @@ impl Ports for Handle<Kernel> {
     }
 }
 
-/// That a run was entered into the list.
+/// Evidence that a run was registered in the list.
 #[must_use]
 pub(in crate::run) struct Registered {
-    /// It was abandoned before.
+    /// The run was abandoned before it was registered.
     abandoned: Option<Box<Problem>>,
 }
 
-/// A timer of a run, which is named: it may have been parked meanwhile, or taken up again.
+/// A timer of a run, named by its id: the run may have been parked meanwhile, or recovered.
 pub enum Timer {
-    /// It has timers of its own behind it, one of which may be due.
+    /// One of the run's own timers may be due.
     Due(Arc<str>),
-    /// It is looked at whether it can be parked, if it has that number.
+    /// Check whether the run can be parked. Ignored if the run's serial has changed.
     CheckParking(Arc<str>, u64),
 }
 
 impl Kernel {
-    /// A commit point without runs. [`Self::attach`] it to its scheduler before the first run is started.
+    /// Makes a commit point without runs. [`Self::attach`] it to its scheduler before the first run
+    /// is started.
     #[must_use]
     pub fn new(clock: Clock) -> Self {
         Self(Arc::new(Shared {
@@ -105,7 +108,7 @@ impl Kernel {
             abandoned: Mutex::default(),
             parking: Mutex::default(),
             waking: OffloadThread::new("waking"),
-            shared_specs: Mutex::default(),
+            specs: Mutex::default(),
             runs: Brief::default(),
             resident: AtomicUsize::new(0),
             residents: Mutex::default(),
@@ -115,24 +118,25 @@ impl Kernel {
         }))
     }
 
-    /// Says where its scheduler is.
+    /// Sets its scheduler.
     pub fn attach(&self, ports: impl Ports + 'static) {
         *self.0.ports.write() = Some(Arc::new(ports));
     }
 
-    /// Lets go of its scheduler, which holds it too. Late answers are dropped from now on.
+    /// Releases its scheduler, which holds it too. Late answers are dropped from now on.
     pub fn detach(&self) {
         *self.0.ports.write() = None;
     }
 
-    /// The unfinished runs in memory, in the order of their ids; [`Self::parked`] has the others.
+    /// Returns the unfinished runs in memory, in the order of their ids; [`Self::parked`] returns
+    /// the others.
     #[must_use]
     pub fn runs(&self) -> Vec<RunHandle> {
         let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Residency::here).collect();
         here.into_iter().map(RunHandle::new).collect()
     }
 
-    /// An unfinished run. One that is parked stays so until something is done with it.
+    /// Returns an unfinished run. A parked one stays parked until an operation needs it in memory.
     #[must_use]
     pub fn run(&self, id: &str) -> Option<RunHandle> {
         loop {
@@ -157,7 +161,7 @@ impl Kernel {
         }
     }
 
-    /// A run that is in memory.
+    /// Returns a run if it is in memory.
     pub(in crate::run) fn in_memory(&self, id: &str) -> Option<Arc<Run>> {
         self.0.runs.lock().get(id).and_then(Residency::here)
     }
@@ -179,19 +183,20 @@ impl Kernel {
         self.0.closing.load(Relaxed) || self.are_calls_held()
     }
 
-    /// The log says that a run's records up to this number, counted from 1, are durable.
+    /// Notifies a run that its records up to this number, counted from 1, are durable.
     pub fn durable(&self, id: &str, record: u64) {
         if let Some(run) = self.in_memory(id) {
             self.with_port(|port| run.durable(port, record));
         }
     }
 
-    /// Nothing that the unfinished runs write will be durable any more: nothing leaves the host for them from now on, and whoever waits for
-    /// their outcome hears this problem. What they are on disk stays as it is.
+    /// Reports that no further record of the unfinished runs will be durable: nothing leaves the
+    /// host for them from now on, and callers that wait for their outcome receive this problem. On
+    /// disk they stay as they are.
     ///
-    /// Runs that begin after it are told the same.
+    /// It applies to runs that begin later too.
     pub fn abandon(&self, problem: &Problem) {
-        // Before the list is read: whoever enters a run into it looks here afterwards.
+        // Before the list is read: a run that is registered later checks this field afterwards.
         *self.0.abandoned.lock() = Some(problem.clone());
         let ids: Vec<Arc<str>> = self.0.runs.lock().keys().cloned().collect();
         for id in ids {
@@ -199,7 +204,8 @@ impl Kernel {
         }
     }
 
-    /// As [`Self::abandon`], for one run. It takes no run up, and does not wait for one that is being taken up: that one hears it then.
+    /// As [`Self::abandon`], for one run. It recovers no run, and does not wait for one that is
+    /// being recovered: that run is abandoned when its recovery ends.
     pub fn abandon_run(&self, id: &str, problem: &Problem) {
         loop {
             let mut runs = self.0.runs.lock();
@@ -220,14 +226,14 @@ impl Kernel {
                 Some(residency) => residency.here(),
             };
             drop(runs);
-            // One that was parked meanwhile is found where it is now.
+            // A run that was parked meanwhile is found in its new place.
             if here.is_none_or(|run| run.abandon(problem)) {
                 return;
             }
         }
     }
 
-    /// As [`Self::abandon`], for the runs that are parked: their logs let go of them.
+    /// As [`Self::abandon`], for parked runs: their logs release them.
     pub fn abandon_parked(&self, problem: &Problem) {
         let parked: Vec<_> =
             self.0.runs.lock().extract_if(.., |_, residency| matches!(residency, Residency::Parked(_))).collect();
@@ -236,18 +242,20 @@ impl Kernel {
         }
     }
 
-    /// Says how many bytes the journal of one run may have: a process whose step would exceed that fails. It is 1 GiB otherwise.
+    /// Sets how many bytes the journal of one run may have: a process whose step would exceed that
+    /// fails. The default is 1 GiB.
     pub fn bound_journals(&self, bytes_max: u64) {
         self.0.journal_bytes_max.store(bytes_max, Relaxed);
     }
 
-    /// Says how many bytes the processes of all runs together may make the host hold: what waits in queues or belongs to commands without an
-    /// answer, names, queries, keys and values. A run may hold as much of it as it leaves free, and 16 KiB in any case. It is 2 GiB otherwise.
+    /// Sets how many bytes the processes of all runs together may make the host hold: queued
+    /// events, commands without an answer, names, queries, keys and values. A run may hold as much
+    /// as it leaves free, and 16 KiB in any case. The default is 2 GiB.
     pub fn bound_held(&self, bytes_max: u64) {
         self.0.capacity.set_max(bytes_max);
     }
 
-    /// What they make it hold now, but for less than 16 KiB of each run.
+    /// Returns the bytes that they hold now, except less than 16 KiB of each run.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.0.capacity.used()
@@ -261,17 +269,17 @@ impl Kernel {
         self.0.journal_bytes_max.load(Relaxed)
     }
 
-    /// Lets no further call leave: they leave when their runs are taken up again.
+    /// Sends no further call: the calls are sent when their runs are recovered.
     pub fn hold_calls(&self) {
         self.0.calls_held.store(true, Relaxed);
     }
 
-    /// Says when snapshots of durable runs are taken.
+    /// Sets when snapshots of durable runs are taken.
     pub fn snapshot_when(&self, policy: SnapshotPolicy) {
         self.0.snapshot_writer.set(policy);
     }
 
-    /// What became of the snapshots of durable runs.
+    /// Returns counts of the snapshots of durable runs.
     #[must_use]
     pub fn snapshot_counts(&self) -> SnapshotCounts {
         self.0.snapshot_writer.counts()
@@ -286,7 +294,8 @@ impl Kernel {
         &self.0.snapshot_writer
     }
 
-    /// Lets no step begin, or lets them begin again: while the disk is full. Steps in their middle go on to their end.
+    /// Stops steps from beginning while the disk is full, or allows them again. Steps in progress
+    /// continue to their end.
     pub fn stall(&self, stalled: bool) {
         self.0.stall.set(stalled);
     }
@@ -297,7 +306,8 @@ impl Kernel {
         self.0.stall.is_set()
     }
 
-    /// Lets steps begin from now on, whatever is said of stalling: whoever ends the scheduler waits for its workers.
+    /// Allows steps from now on, whatever [`Self::stall`] says later: a caller that ends the
+    /// scheduler waits for its workers.
     pub fn never_stall(&self) {
         self.0.stall.end();
     }
@@ -310,7 +320,8 @@ impl Kernel {
         &self.0.clock
     }
 
-    /// Takes a run into the list; it may be the one that is being taken up. None: there is one of its id.
+    /// Registers a run in the list; it may be the one that is being recovered. `None` if the list
+    /// has another with its id.
     pub(in crate::run) fn register(&self, run: &Arc<Run>, is_woken: bool) -> Option<Registered> {
         let mut runs = self.0.runs.lock();
         let free = match runs.get(&run.fixed.id) {
@@ -328,8 +339,8 @@ impl Kernel {
         Some(Registered { abandoned })
     }
 
-    /// The lock of a run that was entered into the list is free: if the others were abandoned before, or it was while it was taken up, it
-    /// hears it.
+    /// Called once the lock of a registered run is free: abandons the run if the others were
+    /// abandoned before, or if it was abandoned during its recovery.
     pub(in crate::run) fn registered(&self, run: &Run, registered: Registered) {
         let others = || self.0.abandoned.lock().clone();
         if let Some(problem) = registered.abandoned.map(|problem| *problem).or_else(others) {
@@ -337,14 +348,14 @@ impl Kernel {
         }
     }
 
-    /// A run is over, and its outcome waits for a disk.
+    /// Retains a run that has ended until its outcome is durable.
     pub(in crate::run) fn retain_ending(&self, run: &Arc<Run>) {
         if let Some(residency @ Residency::InMemory(..)) = self.0.runs.lock().get_mut(&run.fixed.id) {
             *residency = Residency::Ending(Arc::clone(run));
         }
     }
 
-    /// A run is not in memory any more. Another of its id stays in the list.
+    /// Removes a run that is no longer in memory. Another run with its id stays in the list.
     pub(in crate::run) fn unregister(&self, run: &Run) {
         let mut runs = self.0.runs.lock();
         let is_it = runs.get(&run.fixed.id).is_some_and(|residency| residency.serial() == Some(run.serial));

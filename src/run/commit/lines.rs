@@ -1,4 +1,5 @@
-//! Log lines of a run's processes, and of the handlers that they call, for those who watch the run and for the sink.
+//! Log lines of a run's processes, and of the handlers that they call: for watchers of the run and
+//! for the sink.
 
 use super::kernel::Kernel;
 use super::observe::Wakers;
@@ -10,7 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Kernel {
-    /// Takes a line that a handler writes for a call of a process. A run that has left the memory has no call at a handler.
+    /// Reports a line that a handler writes for a call of a process. A run that has left the memory
+    /// has no call at a handler.
     pub fn log(&self, run: &str, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
         if let Some(run) = self.in_memory(run) {
             run.log(pid, scope, line);
@@ -19,7 +21,8 @@ impl Kernel {
 }
 
 impl Run {
-    /// Hands a step's lines to whoever takes them, and how many more were dropped. Its record is in the log.
+    /// Reports a step's lines to watchers and the sink, and how many more were dropped. The step's
+    /// record is in the log.
     #[inline]
     pub(in crate::run) fn report_log(
         &self,
@@ -50,7 +53,8 @@ impl Run {
         });
     }
 
-    /// Takes a line that a handler writes for a call of a process. The record of the call has the line already.
+    /// Reports a line that a handler writes for a call of a process. The record of the call has the
+    /// line already.
     pub(in crate::run) fn log(&self, pid: Pid, scope: Option<Arc<str>>, line: LogLine) {
         let mut wakers = Wakers::default();
         let mut inner = self.inner.lock();

@@ -1,7 +1,9 @@
-//! Acts as mail: what is done to a run that nobody has is left for it, and done when it is taken up.
+//! Acts as mail: an act for a run that no host owns is stored with it, and applied when it is
+//! recovered.
 //!
-//! Mail has the id of its act. The record that the act becomes takes the mail: from then on the one is durable and the other is not left any
-//! more. An act that came otherwise takes mail too, so that the same act that is left later is known.
+//! Mail has the id of its act. The act's record consumes the mail: from then on the record is
+//! durable and the mail is gone. An act that came another way consumes mail too, so that the same
+//! act is recognized if it is stored later.
 
 use super::acts::{Act, Resolution};
 use crate::process::Pid;
@@ -14,16 +16,16 @@ use std::sync::Arc;
 const KIND: &str = "act-1";
 
 impl Act {
-    /// The act as mail with that id.
+    /// Encodes the act as mail with that id.
     #[must_use]
     pub fn to_mail(&self, id: &str) -> Mail {
         mail(id.into(), &self.clone().into_news())
     }
 
-    /// The act that mail is.
+    /// Decodes the act that mail holds.
     ///
     /// # Errors
-    /// It is none, or damaged.
+    /// Fails if the mail is no act, or is damaged.
     pub fn of_mail(mail: &Mail) -> Result<Self, Damaged> {
         if &*mail.kind != KIND {
             return Err(unknown("kind of mail", 0));
@@ -44,7 +46,7 @@ impl Act {
     }
 }
 
-/// The mail that an act is of.
+/// The mail that holds this act.
 pub(in crate::run) fn of_act(act: &ActId, news: &News) -> Mail {
     mail(Arc::clone(&act.id), news)
 }

@@ -1,4 +1,5 @@
-//! Watching a run: what happens in it, as a bounded stream that costs nothing when nobody listens, and its outcome.
+//! Watching a run: its events, as a bounded stream that costs nothing without receivers, and its
+//! outcome.
 
 use super::run::Inner;
 use crate::base::brief;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-/// A place for one value that many may wait for. The first that it is set to stays.
+/// A cell for one value that many may wait for. The first value that is set stays.
 pub(in crate::run) struct Once<T> {
     cell: Mutex<Expected<T>>,
     set: Condvar,
@@ -18,7 +19,7 @@ pub(in crate::run) struct Once<T> {
 
 struct Expected<T> {
     value: Option<T>,
-    /// Those of the futures that wait, by their numbers. A future that is dropped takes its own away.
+    /// Wakers of the futures that wait, by their numbers. A future that is dropped removes its own.
     wakers: BTreeMap<u64, Waker>,
     next: u64,
 }
@@ -28,7 +29,7 @@ impl<T: Clone> Once<T> {
         Self { cell: Mutex::new(Expected { value: None, wakers: BTreeMap::new(), next: 0 }), set: Condvar::new() }
     }
 
-    /// One that is set already.
+    /// Makes one that is set already.
     pub(in crate::run) fn of(value: T) -> Self {
         let once = Self::new();
         once.cell.lock().value = Some(value);
@@ -53,7 +54,7 @@ impl<T: Clone> Once<T> {
         self.cell.lock().value.clone()
     }
 
-    /// Waits on this thread; none where the timeout comes first.
+    /// Waits on this thread. `None` if the timeout comes first.
     pub(in crate::run) fn wait(&self, timeout: Option<Duration>) -> Option<T> {
         brief::waits();
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
@@ -73,7 +74,7 @@ impl<T: Clone> Once<T> {
         Expecting { once: self, number: None }
     }
 
-    /// How many futures wait.
+    /// Returns how many futures wait.
     #[cfg(test)]
     pub(in crate::run) fn waiting(&self) -> usize {
         self.cell.lock().wakers.len()
@@ -83,7 +84,7 @@ impl<T: Clone> Once<T> {
 /// Waits for a value.
 pub(in crate::run) struct Expecting<'a, T> {
     once: &'a Once<T>,
-    /// Of its waker, once it has one there.
+    /// The number of its waker, once it is registered.
     number: Option<u64>,
 }
 
@@ -116,7 +117,7 @@ impl<T> Drop for Expecting<'_, T> {
     }
 }
 
-/// Who is to be woken when all locks are released: wakers are foreign code.
+/// Wakers to be called when all locks are released: they are foreign code.
 #[derive(Default)]
 #[must_use = "whoever waits would wait for ever"]
 pub(in crate::run) struct Wakers(Vec<Waker>);
@@ -134,12 +135,13 @@ impl FromIterator<Waker> for Wakers {
     }
 }
 
-/// What happens in a run from now on, as far as there is room: what does not fit is dropped and counted, and the run goes on.
+/// The events of a run from now on, at most as many as fit: others are dropped and counted, and the
+/// run continues.
 pub struct Events {
     shared: Arc<EventChannel>,
 }
 
-/// The side that tells: given to a run that begins, it tells from the first step on.
+/// The sending side of [`Events`]: a run that begins with it reports from its first step on.
 #[derive(Clone)]
 pub struct Watcher(pub(in crate::run) Arc<EventChannel>);
 
@@ -160,7 +162,8 @@ struct Queue {
 }
 
 impl Events {
-    /// Events of a run that has not begun, at most `capacity` of them waiting, and what it is given to tell them.
+    /// Makes the stream of a run that has not begun, with at most `capacity` events waiting, and
+    /// the watcher that feeds it.
     #[must_use]
     pub fn of_new_run(capacity: usize) -> (Self, Watcher) {
         let (events, shared) = Self::new(capacity);
@@ -172,7 +175,8 @@ impl Events {
         (Self { shared: Arc::clone(&shared) }, shared)
     }
 
-    /// The next event; waits for it on this thread. None when the run is over and all was taken.
+    /// Returns the next event; waits for it on this thread. `None` if the run has ended and all
+    /// events were taken.
     #[must_use]
     pub fn wait(&self) -> Option<RunEvent> {
         brief::waits();
@@ -188,7 +192,8 @@ impl Events {
         }
     }
 
-    /// The next event if it comes in time. None too when the run is over and all was taken: [`Self::is_over`] tells.
+    /// Returns the next event if it comes in time. `None` also if the run has ended and all events
+    /// were taken: [`Self::is_over`] tells these apart.
     #[must_use]
     pub fn wait_for(&self, timeout: Duration) -> Option<RunEvent> {
         brief::waits();
@@ -202,14 +207,15 @@ impl Events {
         queue.events.pop_front()
     }
 
-    /// Whether the run is over and all was taken.
+    /// Returns whether the run has ended and all events were taken.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let queue = self.shared.queue.lock();
         queue.closed && queue.events.is_empty()
     }
 
-    /// The next event, for one task at a time. None when the run is over and all was taken.
+    /// Polls for the next event, for one task at a time. `None` if the run has ended and all events
+    /// were taken.
     pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<RunEvent>> {
         let mut queue = self.shared.queue.lock();
         match queue.events.pop_front() {
@@ -222,12 +228,12 @@ impl Events {
         }
     }
 
-    /// The next event. None when the run is over and all was taken.
+    /// Waits for the next event. `None` if the run has ended and all events were taken.
     pub async fn next(&mut self) -> Option<RunEvent> {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// How many events were dropped.
+    /// Returns how many events were dropped.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.shared.queue.lock().dropped
@@ -241,12 +247,12 @@ impl Drop for Events {
 }
 
 impl EventChannel {
-    /// Whether nobody listens any more.
+    /// Whether the receiver is gone.
     pub(in crate::run) fn is_abandoned(&self) -> bool {
         self.queue.lock().abandoned
     }
 
-    /// Tells of an event. False: nobody listens any more.
+    /// Sends an event. Returns whether the receiver is still there.
     pub(in crate::run) fn push(&self, event: RunEvent, wakers: &mut Wakers) -> bool {
         let mut queue = self.queue.lock();
         if queue.abandoned {
@@ -261,7 +267,7 @@ impl EventChannel {
         true
     }
 
-    /// The run is over.
+    /// Ends the stream: the run has ended.
     pub(in crate::run) fn close(&self, wakers: &mut Wakers) {
         let mut queue = self.queue.lock();
         queue.closed = true;
@@ -276,7 +282,7 @@ impl EventChannel {
 }
 
 impl Inner {
-    /// Tells a watcher of the processes that there are, and what happens from now on.
+    /// Reports the existing processes to a watcher, and events from now on.
     pub(in crate::run) fn watched_by(&mut self, watcher: Option<Watcher>, wakers: &mut Wakers) {
         if let Some(Watcher(watcher)) = watcher {
             self.report_processes(&watcher, wakers);
@@ -284,7 +290,7 @@ impl Inner {
         }
     }
 
-    /// Tells a watcher of the processes that there are.
+    /// Reports the existing processes to a watcher.
     pub(in crate::run) fn report_processes(&self, watcher: &EventChannel, wakers: &mut Wakers) {
         for (pid, entry) in self.state.table.iter() {
             let spawned = RunEvent::Spawned {
@@ -298,7 +304,7 @@ impl Inner {
         }
     }
 
-    /// Tells a watcher what happens from now on.
+    /// Reports events to a watcher from now on.
     pub(in crate::run) fn watch(&mut self, watcher: Arc<EventChannel>, wakers: &mut Wakers) {
         if self.over {
             watcher.close(wakers);

@@ -1,6 +1,7 @@
-//! A thread for what would keep a worker: it starts with the first piece of work, and does one after the other.
+//! A thread for work that would block a worker: it starts with the first piece, and does one after
+//! the other.
 //!
-//! In a simulation there is no such thread: whoever flushes does the work.
+//! In a simulation there is no such thread: a caller of `flush` does the work.
 
 use crate::base::brief;
 use parking_lot::{Condvar, Mutex};
@@ -16,7 +17,7 @@ struct Queue {
     work: VecDeque<Offloaded>,
     busy: bool,
     closing: bool,
-    /// There is to be no thread.
+    /// No thread is started: a flush does the work.
     by_hand: bool,
     thread: Option<JoinHandle<()>>,
 }
@@ -24,13 +25,13 @@ struct Queue {
 #[derive(Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// There is something to do, or the end.
+    /// Notified when there is work, or the end.
     more: Condvar,
-    /// Nothing is left to do.
+    /// Notified when no work is left.
     idle: Condvar,
 }
 
-/// The thread, for those who have work for it. Dropped, it drops what it has not begun.
+/// A handle of the thread. Dropped, it drops the work that has not begun.
 pub(in crate::run) struct OffloadThread {
     name: &'static str,
     shared: Arc<Shared>,
@@ -41,12 +42,13 @@ impl OffloadThread {
         Self { name, shared: Arc::default() }
     }
 
-    /// Has work wait until somebody flushes, who does it then. For simulation.
+    /// Has work wait until a flush does it. For simulation.
     pub(in crate::run) fn do_by_hand(&self) {
         self.shared.queue.lock().by_hand = true;
     }
 
-    /// Hands it work. False: there is no thread to be had, or it ends.
+    /// Adds work. Returns whether it was accepted: not if no thread can be started, or the thread
+    /// ends.
     pub(in crate::run) fn push(&self, work: impl FnOnce() + Send + 'static) -> bool {
         let mut queue = self.shared.queue.lock();
         if queue.closing {
@@ -65,7 +67,7 @@ impl OffloadThread {
         true
     }
 
-    /// Waits until everything that was handed over is done.
+    /// Waits until all work that was added is done.
     pub(in crate::run) fn flush(&self) {
         brief::waits();
         let mut queue = self.shared.queue.lock();
@@ -106,7 +108,8 @@ impl Shared {
             if let Some(work) = queue.work.pop_front() {
                 queue.busy = true;
                 drop(queue);
-                // What panics is over. Who must know of it is told by the work itself.
+                // A panic ends this piece of work only. The work itself notifies those who must
+                // know.
                 let _ = catch_unwind(AssertUnwindSafe(work));
                 queue = self.queue.lock();
                 queue.busy = false;

@@ -1,7 +1,8 @@
 //! What leaves the host: it waits until the record that caused it is durable.
 //!
-//! Calls, outcomes and snapshots stand in the outbox with the number of their record, in its order. They leave when the log says so, after the
-//! lock is released, since they reach foreign code: as those do who watch, and the processes that the scheduler does not take.
+//! Calls, outcomes and snapshots stand in the outbox with the number of their record, in its order.
+//! They leave when the log reports it durable, after the lock is released, since they reach foreign
+//! code: as wakers of watchers do, and processes that the scheduler refuses.
 
 use super::kernel::Kernel;
 use super::observe::Wakers;
@@ -28,12 +29,12 @@ pub(in crate::run) enum Outbound {
         is_repeatable: bool,
     },
     Outcome(Box<Outcome>),
-    /// A snapshot of what a process was after that step.
+    /// A snapshot of a process as it was after that step.
     Snapshot(Box<PendingSnapshot>),
 }
 
-/// What is done when the lock is released: all that reaches foreign code. Most commits leave
-/// nothing, so it is made when it is first needed.
+/// Work for when the lock is released: all that reaches foreign code. Most commits have none, so it
+/// is made when it is first needed.
 #[derive(Default)]
 pub(in crate::run) struct AfterUnlock(Option<Box<UnlockedWork>>);
 
@@ -42,9 +43,9 @@ pub(in crate::run) struct AfterUnlock(Option<Box<UnlockedWork>>);
 pub(in crate::run) struct UnlockedWork {
     pub(in crate::run) outbound: Vec<Outbound>,
     pub(in crate::run) abandoned: Vec<(Pid, Tag)>,
-    /// Those who watch.
+    /// Wakers of watchers.
     pub(in crate::run) wakers: Wakers,
-    /// Processes that the scheduler did not take. To drop them drops their bodies.
+    /// Processes that the scheduler refused. Dropping them drops their bodies.
     pub(in crate::run) refused: Vec<Task>,
 }
 
@@ -64,10 +65,10 @@ impl AfterUnlock {
 }
 
 impl Inner {
-    /// Lets something out, now or when the last record is durable. Nobody waits for a snapshot.
+    /// Sends something, now or when the last record is durable. Nothing waits for a snapshot.
     pub(in crate::run) fn send(&mut self, outbound: Outbound, after: &mut AfterUnlock) {
         if self.lost {
-            // Nobody knows whether its record ever is.
+            // Whether its record will ever be durable is unknown.
             return;
         }
         let record = self.state.counts.records;
@@ -81,12 +82,12 @@ impl Inner {
         self.outbox.push_back((record, outbound));
     }
 
-    /// Whether somebody still waits for a call's answer.
+    /// Whether the answer of a call is still awaited.
     fn is_wanted(&self, pid: Pid, tag: Tag) -> bool {
         matches!(self.state.pending(pid, tag), Some(Pending::Call(_)))
     }
 
-    /// Lets out what is neither an event nor a process.
+    /// Sends all consequences that are neither events nor processes.
     pub(in crate::run) fn send_consequences<P: Port<Kernel> + ?Sized>(
         &mut self,
         port: &mut P,
@@ -102,7 +103,8 @@ impl Inner {
                     }
                     let is_repeatable = fixed.is_repeatable(&call.handler, &call.args);
                     if !is_repeatable {
-                        // Beside the record that asks for it, so that both are durable at one time.
+                        // Beside the record that asks for the call, so that both become durable
+                        // together.
                         let (pid, tag) = (*pid, *tag);
                         self.append(&Record::Leaving { pid, tag });
                         self.state.leave(pid, tag);
@@ -124,7 +126,7 @@ impl Inner {
 }
 
 impl Run {
-    /// Records up to this number are durable.
+    /// Notes that records up to this number are durable, and sends what waited for them.
     pub(in crate::run) fn durable<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, record: u64) {
         let mut after = AfterUnlock::default();
         let mut inner = self.inner.lock();
@@ -147,7 +149,7 @@ impl Run {
         self.after(port, after);
     }
 
-    /// Does what reaches foreign code.
+    /// Does the work that reaches foreign code.
     pub(in crate::run) fn after<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, after: AfterUnlock) {
         let Some(after) = after.0 else { return };
         let UnlockedWork { outbound, abandoned, wakers, refused } = *after;
@@ -162,8 +164,8 @@ impl Run {
                     self.kernel.unregister(self);
                     self.outcome.set(Arc::new(*outcome));
                 }
-                // It stays outstanding, and leaves when the run is taken up again. Of one that is not safe to repeat nobody could tell then
-                // that it did not leave.
+                // The call stays outstanding, and is sent when the run is recovered. One that is
+                // not safe to repeat is sent now: nothing could tell then that it was not sent.
                 Outbound::Call { is_repeatable: true, .. } if self.kernel.are_calls_held() => {}
                 Outbound::Call { departure, .. } => self.dispatch(port, *departure),
                 Outbound::Snapshot(pending) => self.kernel.snapshot_writer().write(pending),
@@ -187,7 +189,7 @@ impl Run {
             limits,
         };
         match foreign::call(|| self.fixed.effects.dispatch(outgoing, Arc::clone(&reply) as _)) {
-            // What a panic drops says so, as whatever is dropped without an answer.
+            // A reply that a panic drops reports that, like any that is dropped without an answer.
             Ok(Dispatched::Pending) | Err(_) => {}
             Ok(Dispatched::Answered(answer)) => {
                 reply.disarm();
@@ -196,7 +198,8 @@ impl Run {
         }
     }
 
-    /// Nothing of the run will be durable any more. False: it was parked, and whatever is now in its place is to hear it.
+    /// Ends a run of which no further record will be durable. Returns whether it did: not if the
+    /// run was parked, and its successor has to be abandoned.
     pub(in crate::run) fn abandon(&self, problem: &Problem) -> bool {
         let mut inner = self.inner.lock();
         if inner.parked {
@@ -204,7 +207,7 @@ impl Run {
         }
         inner.lost = true;
         let (waiters, outbox) = (std::mem::take(&mut inner.waiters), std::mem::take(&mut inner.outbox));
-        // Whoever watches sees nothing more either.
+        // Watchers receive nothing more either.
         let mut wakers = Wakers::default();
         inner.watchers.drain(..).for_each(|watcher| watcher.close(&mut wakers));
         let counts = inner.state.counts;
@@ -215,7 +218,7 @@ impl Run {
                 port.unset_timer(*timer);
             }
         });
-        // Dropped, the waiters hear it.
+        // Dropped, the waiters are notified.
         drop((waiters, outbox));
         wakers.wake();
         self.kernel.unregister(self);

@@ -1,4 +1,4 @@
-//! What a run has to say of itself that is no record: snapshots that were not used.
+//! Remarks of a run that are no records: snapshots that were not used.
 
 use crate::base::foreign;
 use crate::process::{Level, LogLine, Timestamp};
@@ -7,7 +7,7 @@ use crate::run::seam::snapshot_store::Ignored;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Remarks that are kept; more are counted. Arbitrary.
+/// Remarks that are stored; more are only counted. Arbitrary.
 const KEPT_MAX: usize = 100;
 
 /// The remarks of one run.
@@ -22,7 +22,7 @@ impl Remarks {
         Self { run, sink, ignored: Mutex::default() }
     }
 
-    /// A snapshot is not used.
+    /// Notes that a snapshot was not used.
     pub(in crate::run) fn ignore(&self, ignored: Ignored) {
         if let Some(sink) = &self.sink {
             let Ignored { pid, step, why } = &ignored;
@@ -35,7 +35,7 @@ impl Remarks {
                 step: *step,
                 at: Timestamp(0),
             };
-            // Snapshots are looked at with the run's lock too.
+            // Snapshots are read under the run's lock too.
             let line = LogLine { level: Level::Warn, text, fields: None };
             let _ = foreign::call(|| sink.lines(&origin, &[line], 0));
         }
@@ -46,7 +46,7 @@ impl Remarks {
         }
     }
 
-    /// The snapshots that were not used, as many as are kept, and how many there were.
+    /// Returns the snapshots that were not used, as many as are stored, and how many there were.
     pub(in crate::run) fn ignored(&self) -> (Vec<Ignored>, u64) {
         self.ignored.lock().clone()
     }

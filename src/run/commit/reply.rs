@@ -1,4 +1,4 @@
-//! Where a handler's answer goes.
+//! The way back of a handler's answer.
 
 use super::run::Run;
 use crate::process::{Answer, Message, Pid, Problem, Tag, problem::kind};
@@ -13,7 +13,8 @@ pub(in crate::run) struct CallReply {
     run: Arc<Run>,
     pid: Pid,
     tag: Tag,
-    /// An answer was given. It only spares the work: which answer counts is decided at the commit point.
+    /// An answer was given. This only spares the work: the commit point decides which answer
+    /// counts.
     answered: AtomicBool,
 }
 
@@ -22,7 +23,7 @@ impl CallReply {
         Self { run, pid, tag, answered: AtomicBool::new(false) }
     }
 
-    /// The answer came another way.
+    /// Notes that the answer came another way.
     pub(in crate::run) fn disarm(&self) {
         self.answered.store(true, Relaxed);
     }
@@ -46,7 +47,7 @@ impl Reply for CallReply {
         let mut news = Some(News::Message { pid: self.pid, message });
         self.run.kernel.with_port(|port| {
             if let Some(news) = news.take() {
-                // One that finds no room is dropped and counted.
+                // A message that finds no room is dropped and counted.
                 let _ = self.run.arrive(port, news);
             }
         });
@@ -67,7 +68,7 @@ impl Drop for CallReply {
             Some(Pending::Call(call)) => !call.leaving,
             _ => return,
         };
-        // A call that may be repeated was still dispatched; whether it happened nobody knows.
+        // A call that may be repeated was dispatched all the same; its outcome is unknown.
         let problem = Problem::new(kind::HOST_FAULT, "The handler gave no answer").with_unknown_outcome(repeatable);
         self.answer(Err(problem.into()));
     }

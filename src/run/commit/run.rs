@@ -1,7 +1,8 @@
 //! The commit point: one run's state behind its lock, and the way in and out of it.
 //!
-//! Whatever changes a run takes the lock, decides, appends its record, and then lets the consequences out: events, new processes and
-//! timers under the lock, so that queues have the order of the log; calls and notices after it, since they reach foreign code.
+//! Every change of a run takes the lock, decides, appends its record, and then sends the
+//! consequences: events, new processes and timers under the lock, so that queues have the order of
+//! the log; calls and notices after it, since they reach foreign code.
 
 use super::acts::Waiters;
 use super::capacity::{Capacity, CapacityShare};
@@ -40,30 +41,33 @@ use std::sync::{Arc, Weak};
 pub(in crate::run) struct Run {
     pub(in crate::run) fixed: Fixed,
     pub(in crate::run) kernel: Kernel,
-    /// The time of the last batch of which something follows. Batches of one process and of those
-    /// that it causes never go back. Written under the commit lock before anything follows, so that
-    /// whatever does finds it.
+    /// The time of the last batch that had consequences. Batches of one process and of those that
+    /// it causes never go back. Written under the commit lock before the consequences, so that each
+    /// of them sees it.
     pub(in crate::run) last_at: AtomicU64,
-    /// How far the run's own clock is ahead of the host's monotonic clock. It starts at the wall clock's
-    /// time when the run begins or is taken up, so it keeps the time if the wall clock is set back.
+    /// How far the run's own clock is ahead of the host's monotonic clock, in microseconds. It
+    /// starts at the wall clock's time when the run begins or is recovered, so it advances even if
+    /// the wall clock is set back.
     pub(in crate::run) clock_offset: i64,
-    /// Where snapshots of its processes are kept.
+    /// Where snapshots of its processes are stored.
     pub(in crate::run) shelf: Option<Arc<dyn Shelf>>,
-    /// Of the journal that its records go to.
+    /// The backlog of its journal.
     pub(in crate::run) backlog: Option<Arc<Backlog>>,
     pub(in crate::run) remarks: Arc<Remarks>,
-    /// How often its processes were asked to be saved. A process that reads an old number is visited after it.
+    /// Counts the requests to save its processes. A process that reads an old number is visited
+    /// after it.
     pub(in crate::run) save_epoch: AtomicU64,
     pub(in crate::run) inner: Brief<Inner>,
     pub(in crate::run) outcome: Arc<Outcomes>,
-    /// What its handles share, as long as there is one. A leaf among locks.
+    /// Shared by its handles, while there is one. A leaf among locks.
     pub(in crate::run) residence: Mutex<Weak<Residence>>,
-    /// The run was parked: its processes here have nothing to do but to end. Only a hint, so no ordering is needed; what counts is
-    /// [`Inner::parked`].
+    /// The run was parked: its processes in memory only have to end. Only a hint, so no ordering is
+    /// needed; [`Inner::parked`] is what counts.
     pub(in crate::run) parked_hint: AtomicBool,
-    /// Whether its processes are paused, so that no step of them begins. Written under the commit lock, before the scheduler is told.
+    /// Whether its processes are paused, so that none of them begins a step. Written under the
+    /// commit lock, before the scheduler is told.
     pub(in crate::run) is_paused: AtomicBool,
-    /// Which of the runs of its id it is: timers that look after another do not mean this one.
+    /// Distinguishes successive runs with one id, so that a stale timer is ignored.
     pub(in crate::run) serial: u64,
 }
 
@@ -73,19 +77,19 @@ pub(in crate::run) struct Inner {
     pub(in crate::run) log: Box<dyn Log>,
     /// The number of the last record whose consequences may leave.
     pub(in crate::run) durable: u64,
-    /// Nothing more of the run will be durable.
+    /// No further record of the run will be durable.
     pub(in crate::run) lost: bool,
-    /// Who waits for a record to be durable.
+    /// Callers that wait for a record to be durable.
     pub(in crate::run) waiters: Waiters,
-    /// What waits for its record to be durable.
+    /// Consequences that wait for their record to be durable, with its number.
     pub(in crate::run) outbox: VecDeque<(u64, Outbound)>,
     pub(in crate::run) watchers: Vec<Arc<EventChannel>>,
-    /// The outcome is made.
+    /// The run has its outcome.
     pub(in crate::run) over: bool,
-    /// The run has left the memory: whoever finds this asks the kernel for the run anew.
+    /// The run has left the memory: a caller that finds this asks the kernel for the run again.
     pub(in crate::run) parked: bool,
     pub(in crate::run) parking_check: ParkingCheck,
-    /// What of the host's room it has.
+    /// Its share of the host's capacity.
     pub(in crate::run) share: CapacityShare,
     bytes: Vec<u8>,
 }
@@ -137,7 +141,8 @@ impl Inner {
         }
     }
 
-    /// Whether the run's journal has room for what a step gave: an act of so many bytes, and its log, which goes where it has none.
+    /// Whether the run's journal has room for a step's output: an act of so many bytes, and its
+    /// log, which is dropped if there is no room.
     fn has_room(&self, output: &mut Output, act_bytes: usize, bound: u64) -> Result<(), Box<Problem>> {
         let log_bytes = output.log.iter().map(LogLine::bytes).sum::<usize>();
         let bytes = self.log.bytes().saturating_add((act_bytes + log_bytes) as u64);
@@ -173,7 +178,8 @@ impl Inner {
     ) -> Result<(), Unwanted> {
         let state = &mut self.state;
         let wants = state.wants(&news);
-        // An act that changes nothing is recorded all the same where it has an id, so that its id is taken.
+        // An act that changes nothing is recorded all the same if it has an id, so that its id
+        // is taken.
         if let Err(unwanted) = wants
             && !(unwanted == Unwanted::Idle && act.is_some())
         {
@@ -187,8 +193,10 @@ impl Inner {
             News::Answered { pid, tag, answer } => News::Answered { pid, tag, answer: state.bounded(pid, tag, answer) },
             news => news,
         };
-        // The process that hears it steps at once, and what it asks for then leaves when both records are durable: one commit and not two.
-        // Were the answer lost, the call would be repeated under its key; one that must not be is not waited with.
+        // The process that receives it steps at once, and what it asks for then leaves when both
+        // records are durable: one commit and not two. If the answer were lost, the call would be
+        // repeated under its key; an answer to a call that must not be repeated is committed at
+        // once.
         let is_awaited = match &news {
             News::Answered { pid, tag, .. } => {
                 !matches!(state.pending(*pid, *tag), Some(Pending::Call(call)) if !call.leaving)
@@ -209,7 +217,7 @@ impl Inner {
         Ok(())
     }
 
-    /// The run is over.
+    /// Ends the run: makes its outcome.
     pub(in crate::run) fn finish(&mut self, at: Timestamp, after: &mut AfterUnlock) {
         self.over = true;
         let state = &mut self.state;
@@ -237,7 +245,8 @@ impl Inner {
 }
 
 impl Run {
-    /// A run that was started at this time, which is that one by the host's monotonic clock.
+    /// Makes a run that starts at this time, given by the wall clock and by the host's monotonic
+    /// clock.
     pub(in crate::run) fn new(
         fixed: Fixed,
         kernel: Kernel,
@@ -249,8 +258,9 @@ impl Run {
         Self::of(fixed, kernel, (started, mono), inner, Arc::new(Once::new()))
     }
 
-    /// A run that goes on: its state is that of records whose last time is `last_at`, and its timers are due by the wall clock. One that
-    /// was parked goes on by its own clock too: where the wall clock is behind, its time would stand still.
+    /// Makes a recovered run: its state is that of records whose last time is `last_at`, and its
+    /// timers are due by the wall clock. One that was parked also continues by its own clock:
+    /// otherwise its time would stand still while the wall clock is behind.
     pub(in crate::run) fn recovered(
         fixed: Fixed,
         kernel: Kernel,
@@ -301,9 +311,10 @@ impl Run {
     /// The time of a batch that begins now.
     pub(in crate::run) fn moment(&self, mono: Monotonic) -> Moment {
         let own = mono.0.saturating_add_signed(self.clock_offset);
-        // Where the wall clock was set back, time passes all the same.
+        // Time passes even if the wall clock was set back.
         let wall = self.kernel.clock().at(mono).0.max(own);
-        // A batch that was caused by another begins after it has been committed, and so reads what that one has written here.
+        // A batch that was caused by another begins after that one was committed, and so reads what
+        // it wrote here.
         Moment { at: Timestamp(wall.max(self.last_at.load(Relaxed))), mono: RunTime(own) }
     }
 
@@ -324,7 +335,7 @@ impl Run {
             digest: Digest(0),
             owes: task.body.owes().is_some(),
         };
-        // What can be written before the lock is taken is written here.
+        // All that can be encoded before the lock is taken is encoded here.
         let act_bytes = head.put_with_act(&mut scratch.record, &status, &scratch.output.commands);
         let owed = task.body.owes();
         let bytes = match owed {
@@ -346,7 +357,7 @@ impl Run {
             check(&inner.state, (pid, entry), &status, &scratch.output, owed, bytes)
         });
         let next = match checked {
-            // It was killed meanwhile.
+            // The process was killed meanwhile.
             None => Next::Complete,
             Some(Err(problem)) => {
                 self.end(&mut inner, moment, pid, Ending::Failed(problem.into()), &mut scratch);
@@ -416,7 +427,8 @@ impl Run {
         Next::Complete
     }
 
-    /// Makes the fresh body of a renewal. Gives the former one, which is closed and dropped when the lock is released.
+    /// Makes the fresh body of a renewal. Returns the former one, which is closed and dropped when
+    /// the lock is released.
     fn renewed(
         &self,
         state: &State,
@@ -478,7 +490,8 @@ impl Run {
         inner.state.exit(moment, pid, ending, answer);
     }
 
-    /// Takes news from within the host, of calls and processes; a run that is parked has none of these. An error where it does not count.
+    /// Records news from within the host, of calls and processes; a run that is parked has none of
+    /// these. Fails if the news does not count.
     pub(in crate::run) fn arrive<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
@@ -487,7 +500,7 @@ impl Run {
         self.take_in(port, &mut Some(news)).unwrap_or(Err(Unwanted::Late))
     }
 
-    /// Takes news. None: the run was parked, and the news is still there.
+    /// Records news. `None` if the run was parked: the news is then still there.
     pub(in crate::run) fn take_in<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
@@ -506,7 +519,8 @@ impl Run {
         Some(taken)
     }
 
-    /// Timers of the run are due. It may have been parked since somebody found it in memory, and what was armed for it is armed no more.
+    /// Fires the run's due timers. The run may have been parked since it was found in memory, and
+    /// its timers are then no longer armed.
     pub(in crate::run) fn fired<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();

@@ -1,16 +1,20 @@
-//! When snapshots of durable runs are taken, and the thread that writes them down.
+//! When snapshots of durable runs are taken, and the thread that writes them.
 //!
-//! To save a process costs its worker the copying of the pages that it has written; to compress, to hash and to write them is done here, by
-//! one thread for all runs of a host. A snapshot is handed over when the record of the step that it follows is durable
-//! (it waits in the run's outbox until then), so whatever is on a shelf follows a durable step.
+//! Saving a process costs its worker the copying of the pages that the process has written; one
+//! thread for all runs of a host compresses, hashes and writes them. A snapshot is passed to it
+//! when the record of the step that it follows is durable (it waits in the run's outbox until
+//! then), so every stored snapshot follows a durable step.
 //!
-//! **When.** Where doing the steps since the last snapshot again would take longer than [`SnapshotPolicy::tail`], in measured time, and ten times as long
-//! as the last snapshot took to write: a guest whose snapshots are dear has few. At the latest after [`SnapshotPolicy::steps_max`] steps. Before
-//! an eviction or when a run is parked, where the tail is longer than [`SnapshotPolicy::parked_tail`]. And when it is asked for.
+//! **When.** If replaying the steps since the last snapshot would take longer than
+//! [`SnapshotPolicy::tail`], in measured time, and ten times as long as the last snapshot took to
+//! write: a guest whose snapshots are expensive has few. At the latest after
+//! [`SnapshotPolicy::steps_max`] steps. Before an eviction or when a run is parked, if the tail is
+//! longer than [`SnapshotPolicy::parked_tail`]. And on request.
 //!
-//! **Whole, not in increments.** An image holds only the pages that differ from a fresh instance's. Measured by `cargo bench --bench guests --
-//! snapshot`: the bytes of an increment, which holds the pages that changed since an earlier snapshot, XORed with what they were and compressed
-//! alike, against those of the whole snapshot, after 401 and after 999 steps of small guests:
+//! **Whole, not in increments.** An image holds only the pages that differ from a fresh instance's.
+//! Measured by `cargo bench --bench guests -- snapshot`: the bytes of an increment, which holds the
+//! pages that changed since an earlier snapshot, XORed with what they were and compressed alike,
+//! against those of the whole snapshot, after 401 and after 999 steps of small guests:
 //!
 //! | guest | whole | 1 step apart | 10 | 100 | 400 |
 //! |---|---|---|---|---|---|
@@ -19,15 +23,19 @@
 //! | JavaScript | 68 to 102 KB | 0.02 to 0.03 | 0.05 to 0.10 | 0.33 to 0.52 | 0.51 to 1.12 |
 //! | Python | 27 to 150 KB | 0.01 to 0.07 | 0.02 to 0.11 | 0.08 to 0.32 | 0.22 to 0.93 |
 //!
-//! Where snapshots are at most 10 steps apart, an increment of JavaScript or Python is a tenth of the whole one or less: 2 to 8 KB. But by the
-//! policy above they are further apart. Steps of these guests take 4 to 24 µs, so a tail of 50 ms is 2,000 of them and more; and to be parked,
-//! one that was saved before has a tail of ten times what that took, which is some hundred steps (compressing alone took 0.2 to 0.9 ms in
-//! JavaScript and Python). There an increment saves between nothing and four fifths, most in Python, of bytes that are written in a tenth of the
-//! process's time at most, by a thread aside. For that the pages of the snapshot before would be kept (1 to 2 MB for each process in JavaScript
-//! or Python) or unpacked again (0.1 to 0.5 ms); taking up would read and undo a chain, no link of which could be removed before those that
-//! follow it. With one increment at most on each whole snapshot there is no chain, but the further an increment is from its whole snapshot, the
-//! less it saves: the columns to the right. Increments would pay for processes whose steps take milliseconds and change little, and for megabytes
-//! of state that stays as it is; neither was measured.
+//! If snapshots are at most 10 steps apart, an increment of JavaScript or Python is a tenth of the
+//! whole one or less: 2 to 8 KB. But by the policy above they are further apart. Steps of these
+//! guests take 4 to 24 µs, so a tail of 50 ms is 2,000 of them and more; and a process that is
+//! parked and was saved before has a tail of ten times what that took, which is some hundred steps
+//! (compressing alone took 0.2 to 0.9 ms in JavaScript and Python). There an increment saves
+//! between nothing and four fifths, most in Python, of bytes that are written in at most a tenth of
+//! the process's time, by a separate thread. For that the pages of the snapshot before would be
+//! retained (1 to 2 MB for each process in JavaScript or Python) or unpacked again (0.1 to 0.5 ms);
+//! a recovery would read and undo a chain, no link of which could be removed before those that
+//! follow it. With at most one increment on each whole snapshot there is no chain, but the further
+//! an increment is from its whole snapshot, the less it saves: the columns to the right. Increments
+//! would pay for processes whose steps take milliseconds and change little, and for megabytes of
+//! state that stays as it is; neither was measured.
 
 use super::offload::OffloadThread;
 use crate::base::message_of;
@@ -42,18 +50,19 @@ use std::time::{Duration, Instant};
 /// When snapshots are taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SnapshotPolicy {
-    /// Doing again what a process did may take this long before it is saved.
+    /// How long replaying a process may take before it is saved.
     pub tail: Duration,
-    /// So many steps at most between two snapshots.
+    /// Steps between two snapshots, at most.
     pub steps_max: u64,
     /// The same as `tail`, for a process that is evicted or parked.
     pub parked_tail: Duration,
-    /// Bytes of snapshots that may wait to be written. Beyond it none is taken, and that is counted.
+    /// Bytes of snapshots that may wait to be written. Beyond it none is taken, and that is
+    /// counted.
     pub waiting_bytes_max: usize,
 }
 
 impl Default for SnapshotPolicy {
-    // All arbitrary: a person does not notice the first; the second is where a tail is warned about.
+    // All arbitrary: a person does not notice the first; at the second, a tail is warned about.
     fn default() -> Self {
         Self {
             tail: Duration::from_millis(50),
@@ -64,10 +73,10 @@ impl Default for SnapshotPolicy {
     }
 }
 
-/// How much longer the tail is than the writing of the last snapshot took, at least.
+/// How many times longer the tail is than the writing of the last snapshot took, at least.
 const TAIL_PER_COST: u64 = 10;
 
-/// What became of snapshots, for whoever asks.
+/// Counts of snapshots.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct SnapshotCounts {
@@ -79,36 +88,37 @@ pub struct SnapshotCounts {
     pub skipped: u64,
     /// Not written.
     pub failed: u64,
-    /// Why the last of those was not.
+    /// Why the last of those was not written.
     pub last_failure: Option<String>,
 }
 
-/// Which moment it is for a process.
+/// The occasion for saving a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::run) enum SnapshotTrigger {
     /// It has stepped.
     Stepped,
-    /// It waits, and leaves the pool or the memory.
+    /// It waits, and is unloaded from the pool or the memory.
     Unloading,
-    /// Somebody asks for it.
+    /// A snapshot was requested.
     Requested,
 }
 
-/// What a process did since its last snapshot.
+/// The steps of a process since its last snapshot, which a recovery would replay.
 #[derive(Default)]
 pub(in crate::run) struct ReplayTail {
-    /// How long it took.
+    /// How long they took, in microseconds.
     pub(in crate::run) took: u64,
     pub(in crate::run) steps: u64,
-    /// Microseconds that the last snapshot took to write. The thread that writes it sets it; whoever reads an old value decides a little worse.
+    /// Microseconds that the last snapshot took to write. The writer's thread sets it; a reader of
+    /// an old value decides a little worse.
     cost: Arc<AtomicU64>,
-    /// It was renewed in its last step: there is nothing yet to be saved.
+    /// The process was renewed in its last step: there is nothing yet to be saved.
     pub(in crate::run) fresh: bool,
-    /// It was asked to learn how its program is saved.
+    /// The writer was asked to learn how the program is saved.
     pub(in crate::run) learns_support: bool,
-    /// The commit point was told that to replay it would be dear.
+    /// The commit point knows that a replay would be expensive.
     pub(in crate::run) marked_expensive: bool,
-    /// The last request to be saved that it has heard.
+    /// The last request to be saved that the process has followed.
     pub(in crate::run) save_epoch: u64,
 }
 
@@ -124,13 +134,13 @@ impl ReplayTail {
         self.steps > 0 && (self.took > bound || self.steps >= policy.steps_max)
     }
 
-    /// It was saved, or cannot be now: the next time is a tail away.
+    /// Begins a new tail: the process was saved, or cannot be now.
     pub(in crate::run) fn restart(&mut self) {
         (self.took, self.steps) = (0, 0);
     }
 }
 
-/// A snapshot on its way to a shelf.
+/// A snapshot on its way to a store.
 pub(in crate::run) struct PendingSnapshot {
     pub(in crate::run) shelf: Arc<dyn Shelf>,
     pub(in crate::run) pid: Pid,
@@ -140,7 +150,7 @@ pub(in crate::run) struct PendingSnapshot {
     _reservation: Reservation,
 }
 
-/// Room among the bytes that wait.
+/// A share of the bytes that may wait.
 struct Reservation {
     shared: Arc<Shared>,
     bytes: usize,
@@ -154,12 +164,13 @@ impl Drop for Reservation {
 
 #[derive(Default)]
 struct Shared {
-    /// Bytes of what was taken and is not written. Only a bound: it guards no other data.
+    /// Bytes of snapshots that were taken and are not written. Only a bound: it guards no other
+    /// data.
     waiting_bytes: AtomicUsize,
     counts: Mutex<SnapshotCounts>,
 }
 
-/// Writes snapshots down. Its thread starts with the first.
+/// Writes snapshots. Its thread starts with the first.
 pub(in crate::run) struct SnapshotWriter {
     policy: Mutex<SnapshotPolicy>,
     thread: OffloadThread,
@@ -217,7 +228,7 @@ impl SnapshotWriter {
     /// Writes a snapshot whose step is durable.
     pub(in crate::run) fn write(&self, pending: Box<PendingSnapshot>) {
         let shared = Arc::clone(&self.shared);
-        // Without a thread nothing is kept, and everything is replayed.
+        // Without a thread no snapshot is stored, and everything is replayed.
         if !self.thread.push(move || shared.write(*pending)) {
             self.shared.counts.lock().skipped += 1;
         }
@@ -229,7 +240,7 @@ impl SnapshotWriter {
         self.thread.push(move || program.learn_snapshot_support());
     }
 
-    /// Waits until everything that was handed over is written.
+    /// Waits until all snapshots that were passed to it are written.
     pub(in crate::run) fn flush(&self) {
         self.thread.flush();
     }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Run {
-    /// A step of a process of which snapshots are kept was committed.
+    /// Follows the commit of a step of a process that has snapshots.
     pub(in crate::run) fn stepped(&self, task: &mut TaskState) {
         let Some(tail) = &mut task.tail else { return };
         if std::mem::take(&mut tail.fresh) {
@@ -52,7 +52,8 @@ impl Run {
                 task.tail = None;
                 return;
             }
-            // It is saved after one of its next steps. One that leaves, or was asked for, is evicted or waited for, and learns by that.
+            // The process is saved after one of its next steps. One that is unloaded, or whose
+            // snapshot was requested, is evicted or waited for, and learns by that.
             SnapshotSupport::ToLearn(_) if trigger == SnapshotTrigger::Stepped => {
                 if !std::mem::replace(&mut tail.learns_support, true) {
                     writer.learn(&task.program);
@@ -82,7 +83,7 @@ impl Run {
 }
 
 impl Task {
-    /// Somebody had it interrupted between two steps: perhaps to be saved.
+    /// Follows an interrupt between two steps: perhaps a request for a snapshot.
     pub(in crate::run) fn visit(&mut self) {
         let save_epoch = self.run.save_epoch.load(Relaxed);
         if let Some(tail) = &mut self.state.tail
@@ -94,8 +95,9 @@ impl Task {
 }
 
 impl RunHandle {
-    /// Has all processes of a durable run saved that can be: those that wait at once, the others after the step in progress.
-    /// [`Kernel::flush_snapshots`](super::Kernel::flush_snapshots) waits until what was taken is written.
+    /// Saves all processes of a durable run that can be saved: those that wait at once, the others
+    /// after the step in progress. [`Kernel::flush_snapshots`](super::Kernel::flush_snapshots)
+    /// waits until what was taken is written.
     pub fn snapshot(&self) {
         let visited = self.with(|run, inner| {
             let begun = inner.state.table.iter().filter(|(_, entry)| entry.lives() && entry.begun);
@@ -106,7 +108,8 @@ impl RunHandle {
         run.kernel.with_port(|port| slots.iter().for_each(|slot| port.interrupt(*slot, Interrupt::Visit)));
     }
 
-    /// The snapshots that were not used when processes of this run were taken up, the first of them, and how many there were in all.
+    /// Returns the first snapshots that were not used when processes of this run were recovered,
+    /// and how many there were in all.
     #[must_use]
     pub fn ignored_snapshots(&self) -> (Vec<Ignored>, u64) {
         self.run().map(|run| run.remarks.ignored()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Where workers wait while no step may begin. They hold no lock then.
+//! A gate where workers wait while no step may begin. They hold no lock there.
 
 use crate::base::brief;
 use parking_lot::{Condvar, Mutex};
@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 const OPEN: u8 = 0;
 const STALLED: u8 = 1;
-/// Open, and it stays so.
+/// Open for good.
 const ENDED: u8 = 2;
 
 #[derive(Default)]
 pub(in crate::run) struct Stall {
-    /// Written under the lock; read without it before each step, where being late by a step does not matter.
+    /// Written under the lock; read without it before each step, where being one step late does not
+    /// matter.
     state: AtomicU8,
     lock: Mutex<()>,
     over: Condvar,

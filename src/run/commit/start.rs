@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct RunSpec {
     /// Its id: unique among the unfinished runs of the host.
     pub id: Arc<str>,
-    /// What its random streams are keyed by.
+    /// The key of its random streams.
     pub seed: [u8; 32],
     /// The program of its root process.
     pub root: Arc<dyn Program>,
@@ -34,15 +34,15 @@ pub struct RunSpec {
     pub bounds: Bounds,
     /// The programs that its processes may spawn.
     pub programs: Programs,
-    /// Where its records go.
+    /// Its log.
     pub log: Box<dyn Log>,
-    /// What carries out its calls.
+    /// The handlers of its calls.
     pub effects: Arc<dyn Effects>,
-    /// What takes its log lines.
+    /// The sink of its log lines, if there is one.
     pub sink: Option<Arc<dyn LogSink>>,
-    /// Who watches it from its first step on.
+    /// A watcher that observes it from its first step on.
     pub watcher: Option<Watcher>,
-    /// The run that it repeats; none: it is the first of its kind.
+    /// The run that it repeats; `None` if it is the first of its kind.
     pub origin: Option<Origin>,
 }
 
@@ -50,10 +50,10 @@ pub struct RunSpec {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// There is an unfinished run of that id.
+    /// There is an unfinished run with that id.
     #[error("there is an unfinished run with the id {0:?}")]
     Exists(Arc<str>),
-    /// The root's program gave no body.
+    /// The root's program made no body.
     #[error("the root process cannot be made")]
     Root(#[source] Box<Problem>),
     /// The scheduler takes no more processes.
@@ -65,7 +65,8 @@ impl Kernel {
     /// Starts a run.
     ///
     /// # Errors
-    /// Where a run of that id is unfinished, the root cannot be made, or the scheduler refuses it.
+    /// Fails if a run with that id is unfinished, the root cannot be made, or the scheduler refuses
+    /// it.
     pub fn start(&self, spec: RunSpec) -> Result<RunHandle, StartError> {
         let mut spec = Some(spec);
         let mut started = Err(StartError::Refused);
@@ -77,7 +78,7 @@ impl Kernel {
         started
     }
 
-    /// Starts a run by a port that is at hand.
+    /// Starts a run by a port of the scheduler.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -143,7 +144,8 @@ impl Kernel {
                 return Err(StartError::Refused);
             }
         };
-        // Not before it is certain that the run begins: what has records is a run. Its first step waits for the lock.
+        // Only once it is certain that the run begins: a log with records is a run. Its first step
+        // waits for the lock.
         inner.append(&Record::Started(Box::new(started)));
         inner.watched_by(watcher, &mut after.add().wakers);
         let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");

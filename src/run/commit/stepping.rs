@@ -1,7 +1,8 @@
 //! How the scheduler steps the processes of runs: the kernel's side of its seam.
 //!
-//! A task is stepped until its step is whole, and its run commits it. What ends a process from this side is here too: a guest that died, a host
-//! that shuts down, and a fault of the host, after which the step is taken again from the records.
+//! A task is stepped until its step is whole, and its run commits it. A process is ended from this
+//! side too: by a guest that died, by a host that shuts down, and by a fault of the host, after
+//! which the step is tried again from the records.
 
 use super::kernel::{Kernel, Timer};
 use super::outbox::AfterUnlock;
@@ -111,7 +112,8 @@ impl Commit for Kernel {
         self.shared().closing.store(true, Relaxed);
     }
 
-    /// Each run is cancelled as if somebody had asked for it: the root hears it first, and its end reaches the others.
+    /// Each run is cancelled as if a caller had asked for it: the root receives it first, and its
+    /// end reaches the others.
     fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
         port.interrupt(slot, Interrupt::Cancel);
     }
@@ -138,7 +140,7 @@ impl Commit for Kernel {
 
     fn admitted(&self, task: &mut Task, allocation: Allocation) {
         task.state.allocation = allocation;
-        // What only ends makes no instance.
+        // A process that only has to end makes no instance.
         if !task.run.parked_hint.load(Relaxed) {
             task.state.body.allocate(allocation);
         }
@@ -188,14 +190,15 @@ impl Task {
         state.body.begin(state.at, events);
     }
 
-    /// Without an instance no step begins: what has come is for the step that begins with one.
+    /// Defers events until the process has a permit for an instance: without one no step begins.
     fn wait_for_permit(&mut self, events: &mut Vec<Event>) -> Next {
         self.state.defer(events);
         self.state.after_step(self.state.next())
     }
 
-    /// Whether no step may begin because the run is paused. The scheduler holds the process where it was told of the pause; it was not
-    /// yet, or after it had put the process into a queue, where it is new, was taken up, or has waited for its permit.
+    /// Whether no step may begin because the run is paused. The scheduler holds a process once it
+    /// knows of the pause; this process may be new, recovered or just admitted, or the scheduler
+    /// put it into a queue before it knew.
     fn is_paused(&mut self, events: &mut Vec<Event>) -> bool {
         let is_paused = self.run.is_paused.load(Relaxed) && !self.run.kernel.is_closing();
         if is_paused {
@@ -204,7 +207,7 @@ impl Task {
         is_paused
     }
 
-    /// Whether the run still knows it: what was killed ends when its worker next has it in hand.
+    /// Whether the process lives: one that was killed ends when its worker next steps it.
     fn is_living(&self) -> bool {
         self.run.inner.lock().state.living(self.state.pid).is_some()
     }
@@ -217,12 +220,12 @@ impl Task {
         Next::Complete
     }
 
-    /// Ends a process between two steps. It gives its slot back when its worker next has it in hand.
+    /// Ends a process between two steps. It gives its slot back when a worker next steps it.
     fn fail_between_steps(&self, port: &mut dyn Port<Kernel>, problem: Problem) {
         let Self { run, state } = self;
         let moment = run.moment(port.monotonic());
         let mut inner = run.inner.lock();
-        // What a parked run is made of has left it already.
+        // The processes of a parked run have left it already.
         if inner.parked {
             return;
         }
@@ -233,7 +236,8 @@ impl Task {
         run.after(port, after);
     }
 
-    /// Tells a run's root that the host is shutting down. False: it has ended, since it never began and has no permit to begin.
+    /// Notifies a run's root that the host is shutting down. Returns whether the process continues:
+    /// one that never began has no permit to begin, and ends.
     fn notify_shutdown<P: Port<Kernel>>(&mut self, port: &mut P) -> bool {
         let Self { run, state } = self;
         let reason: Arc<str> = "the host is shutting down".into();
@@ -248,8 +252,9 @@ impl Task {
         true
     }
 
-    /// A step that failed by the host's fault, or by what is no step of the guest's, is taken again from the last committed state, where
-    /// all records are at hand.
+    /// Tries a step again from the last committed state, if it failed by the host's fault or by
+    /// something that is no step of the guest's, and all records are at hand. Ends the process
+    /// otherwise.
     fn retry_or_fail<P: Port<Kernel>>(&mut self, port: &mut P, problem: Problem) -> Next {
         if self.state.retries < RETRIES_MAX && self.retry().is_some() {
             self.state.retries += 1;
@@ -258,7 +263,7 @@ impl Task {
         self.fail(port, problem)
     }
 
-    /// Makes a new body from the records, and begins the step with its batch again.
+    /// Makes a new body from the records, and begins the step again with its batch.
     fn retry(&mut self) -> Option<()> {
         let read = self.run.inner.lock().reading();
         let records = read()?;
@@ -267,7 +272,7 @@ impl Task {
         }
         let fixed = &self.run.fixed;
         let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone());
-        // Its instance is gone, and its permit is not: the new one has the place of the old.
+        // The instance is gone and the permit is not: the new instance has the place of the old.
         rebuild = rebuild.only(self.state.pid, self.state.allocation);
         for record in records {
             rebuild.apply(&Record::decode(record).ok()?).ok()?;

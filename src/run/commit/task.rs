@@ -1,4 +1,4 @@
-//! A process as the scheduler holds it: its body, and what belongs to the step in progress.
+//! A process as the scheduler holds it: its body, and the state of the step in progress.
 
 use super::run::Run;
 use super::snapshot_writer::ReplayTail;
@@ -17,7 +17,7 @@ pub struct Task {
     pub(in crate::run) state: TaskState,
 }
 
-/// A process beside its run.
+/// The state of a process beside its run.
 pub(in crate::run) struct TaskState {
     pub(in crate::run) pid: Pid,
     pub(in crate::run) program: Arc<dyn Program>,
@@ -26,31 +26,32 @@ pub(in crate::run) struct TaskState {
     pub(in crate::run) allocation: Allocation,
     /// Whether the first step has begun.
     pub(in crate::run) begun: bool,
-    /// Whether nobody can have asked it to end before it begins.
+    /// Whether it needs no permit, so that it cannot be asked to end before it begins.
     pub(in crate::run) native: bool,
     /// Committed steps.
     pub(in crate::run) steps: u64,
-    /// What the last committed step said.
+    /// What it waits for, by its last committed step.
     pub(in crate::run) waits: Waits,
-    /// The time of the step's batch, recorded and monotonic.
+    /// The time of the step's batch: the recorded one, and that of the run's clock.
     pub(in crate::run) at: Timestamp,
     pub(in crate::run) mono: RunTime,
     /// What the step took from the queue.
     pub(in crate::run) took: Took,
-    /// What came and was not stepped for: messages alone while it was blocked, what was too much for one batch, and anything while it had
-    /// no permit, was put off, or owed a part of its last step.
+    /// Events that came and have not been stepped for: messages alone while the process was
+    /// blocked, what was too much for one batch, and all events while it had no permit, was
+    /// deferred for a backlog, or owed a part of its last step.
     pub(in crate::run) deferred: Vec<Event>,
-    /// Something of it wakes a process that is blocked.
+    /// One of them wakes a process that is blocked.
     deferred_wakes: bool,
-    /// Where the step's output is, while there is a step.
+    /// The buffers of the step's output, while there is a step.
     pub(in crate::run) scratch: Option<Box<Scratch>>,
     /// How often the step in progress was tried again after a fault of the host.
     pub(in crate::run) retries: u8,
-    /// Which list of those that are put off it has entered last.
+    /// The list of deferred processes that it entered last, by number.
     pub(in crate::run) backlog_entry: Option<u64>,
-    /// It was told that the host is shutting down.
+    /// It has been notified that the host is shutting down.
     pub(in crate::run) shutdown_notified: bool,
-    /// What it did since its last snapshot. None: no snapshots of it are kept.
+    /// Its steps since the last snapshot. `None` if it has no snapshots.
     pub(in crate::run) tail: Option<Box<ReplayTail>>,
 }
 
@@ -96,7 +97,8 @@ impl TaskState {
         }
     }
 
-    /// Whether there is a step to be taken: a process that waits is not stepped for nothing, and one that is blocked not for messages.
+    /// Prepares the batch of the next step in `events`. Returns whether a step is due: a process
+    /// that waits is not stepped without events, and a blocked one not for messages alone.
     pub(in crate::run) fn prepare_batch(&mut self, events: &mut Vec<Event>) -> bool {
         let is_due = match self.waits {
             Waits::Owes => {
@@ -123,20 +125,20 @@ impl TaskState {
         true
     }
 
-    /// Leaves what has come to a later step.
+    /// Defers events to a later step.
     pub(in crate::run) fn defer(&mut self, events: &mut Vec<Event>) {
         self.deferred_wakes |= events.iter().any(wakes);
         self.deferred.append(events);
     }
 
-    /// Takes a batch back with which no step is taken after all: it is the next again.
+    /// Takes back a batch whose step does not begin after all: it is the next one again.
     pub(in crate::run) fn return_batch(&mut self, events: &mut Vec<Event>) {
         events.append(&mut self.deferred);
         std::mem::swap(&mut self.deferred, events);
         self.deferred_wakes = self.deferred.iter().any(wakes);
     }
 
-    /// What follows a step that said so, if what is held is to be heard at once.
+    /// What follows a step that ended with `next`: another one at once if deferred events are due.
     pub(in crate::run) fn after_step(&self, next: Next) -> Next {
         let is_due = match next {
             Next::Idle => !self.deferred.is_empty(),
@@ -147,11 +149,12 @@ impl TaskState {
     }
 }
 
-/// Events that a process hears in one step at most, and about how many bytes: to hand them over is part of a slice. Arbitrary.
+/// Events, and about how many bytes of them, that one step takes at most: passing them is part of a
+/// slice. Arbitrary.
 const BATCH_MAX: usize = 1_024;
 const BATCH_BYTES_MAX: u64 = 1 << 20;
 
-/// How many events from the front are one batch: one at least.
+/// How many events from the front are one batch: at least one.
 fn batch(events: &[Event]) -> usize {
     if events.len() <= 1 {
         return events.len();
@@ -169,8 +172,8 @@ fn wakes(event: &Event) -> bool {
     !matches!(event, Event::Message(_))
 }
 
-/// Buffers of one step. They belong to the worker's thread and to a process only while it is stepped, so that a process that waits
-/// holds none.
+/// Buffers of one step. They belong to the worker's thread, and to a process only while it is
+/// stepped, so that a process that waits holds none.
 #[derive(Default)]
 pub(in crate::run) struct Scratch {
     pub(in crate::run) output: Output,
@@ -178,11 +181,12 @@ pub(in crate::run) struct Scratch {
     pub(in crate::run) record: Vec<u8>,
 }
 
-/// Buffers larger than this are not kept. Arbitrary.
+/// Buffers larger than this are not reused. Arbitrary.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    // A worker steps one process at a time; more than one is spare only after preempted steps, and is dropped then.
+    // A worker steps one process at a time; more than one set is spare only after preempted steps,
+    // and is dropped then.
     static SPARE: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
 }
 

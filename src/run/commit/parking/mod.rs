@@ -1,37 +1,48 @@
 //! Runs that wait leave the memory.
 //!
-//! A run all of whose processes wait, and which is durable up to its last record, needs nothing of the host but to be found when something
-//! comes for it: a signal, an act, a query, a due timer. It is *parked*: its state, its processes and its log are dropped, and an index entry
-//! stays ([`Parked`]). It remains this host's. Whoever asks for it takes it up from its records, as after a crash.
+//! A run all of whose processes wait, and which is durable up to its last record, needs nothing of
+//! the host but to be found when something comes for it: a signal, an act, a query, a due timer. It
+//! is *parked*: its state, its processes and its log are dropped, and an index entry stays
+//! ([`Parked`]). This host still owns it. A caller that needs it recovers it from its records, as
+//! after a crash.
 //!
-//! **Who parks.** A run is looked at by a timer of its own, every [`ParkingPolicy::after`]. If nothing was recorded between two looks and it is quiet
-//! ([`Inner::is_quiet`]), it is parked. Where replaying a process would be dear, it is saved first: the processes are visited
-//! ([`Port::interrupt`]), and the run is parked at the next look. Where more runs are in memory than [`ParkingPolicy::resident_max`], each new one
-//! looks at a few others, and parks those that are quiet without waiting.
+//! **When.** A timer of its own checks a run, every [`ParkingPolicy::after`]. If nothing was
+//! recorded between two checks and the run is quiet ([`Inner::is_quiet`]), it is parked. If
+//! replaying one of its processes would be expensive, that one is saved first: the processes are
+//! visited ([`Port::interrupt`]), and the run is parked at the next check. If more runs are in
+//! memory than [`ParkingPolicy::resident_max`], each new one checks a few others, and parks those
+//! that are quiet without waiting.
 //!
 //! **Protocol.** The truth is [`Inner::parked`], which the run's commit lock guards.
-//! 1. Under the commit lock: the run is quiet. So nothing is in a queue that somebody will be stepped for, no step is in progress, no
-//!    call is at a handler, and nothing waits to be durable.
-//! 2. Still under it: the log is parked, `parked` is set, the state is taken away, and the index entry takes the place of the run in the
-//!    kernel's list. This is the point at which the run is parked.
-//! 3. The scheduler's tasks are interrupted. Each finds no process in the state, and completes. Nothing can be posted to them: the slots are gone
-//!    with the state.
-//! 4. Whoever wants something of the run takes the commit lock first. If it came before 2, the run is not quiet any more, or what it
-//!    did stands in the records. If it came after, it sees `parked`, and asks the kernel for the run.
-//! 5. The kernel's list says which run there is for an id: here, parked, or being taken up. The first who asks for a parked one changes the entry
-//!    to *waking* and takes it up, on its own thread; the others wait for that one.
-//! 6. The scheduler may refuse its processes, because it is full or the host stops. Nothing has been recorded then, and the run goes back by steps
-//!    2 and 3 under the commit lock under which its processes were made: what they are on disk is not changed by a host that has no room.
+//! 1. Under the commit lock: the run is quiet. So no queue has an event that a process will be
+//!    stepped for, no step is in progress, no call is at a handler, and nothing waits to be
+//!    durable.
+//! 2. Still under it: the log is parked, `parked` is set, the state is taken away, and the index
+//!    entry replaces the run in the kernel's list. This is the point at which the run is parked.
+//! 3. The scheduler's tasks are interrupted. Each finds no process in the state, and completes.
+//!    Nothing can be posted to them: the slots are gone with the state.
+//! 4. A caller of the run takes the commit lock first. If it came before 2, the run is no longer
+//!    quiet, or the caller's act stands in the records. If it came after, it sees `parked`, and
+//!    asks the kernel for the run.
+//! 5. The kernel's list says which run there is for an id: in memory, parked, or being recovered.
+//!    The first caller that asks for a parked one changes the entry to *waking* and recovers it, on
+//!    its own thread; the others wait for that one.
+//! 6. The scheduler may refuse its processes, because it is full or the host stops. Nothing has
+//!    been recorded then, and the run is parked again by steps 2 and 3, under the commit lock under
+//!    which its processes were made: a host that has no room does not change what the run is on
+//!    disk.
 //!
 //! - **I1** For an id there is at most one run that is not parked.
-//! - **I2** What was acknowledged stands in the records before 2, or is done by the run of 5.
-//! - **I3** The locks are taken in this order: commit lock, kernel's list, place. None is held while a run is taken up.
+//! - **I2** An acknowledged act stands in the records before 2, or is applied by the run of 5.
+//! - **I3** The locks are taken in this order: commit lock, kernel's list, residence. None is held
+//!   while a run is recovered.
 //!
-//! A timer names its run by id ([`Timer`]): those that were set before a run was parked find it afterwards, and take it up on a thread
-//! of their own if it is due.
+//! A timer names its run by id ([`Timer`]): those that were set before a run was parked find it
+//! afterwards, and recover it on a thread of their own if it is due.
 //!
-//! *Rejected.* Parking single processes: the state of the run, which others of its processes need, would stay, and it is the larger part. Taking
-//! a run up on the worker that fires its timer: it waits for a disk.
+//! *Rejected.* Parking single processes: the state of the run, which others of its processes need,
+//! would stay, and it is the larger part. Recovering a run on the worker that fires its timer: it
+//! waits for a disk.
 
 pub(in crate::run) mod residence;
 pub(in crate::run) mod waking;
@@ -58,9 +69,10 @@ use std::time::Duration;
 /// When runs that wait leave the memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParkingPolicy {
-    /// A run that waits is parked when nothing has happened in it for this long, and at the latest after twice that.
+    /// A run that waits is parked when nothing has happened in it for this long, and at the latest
+    /// after twice that.
     pub after: Duration,
-    /// Where more runs than this are in memory, those that wait are parked at once.
+    /// If more runs than this are in memory, those that wait are parked at once.
     pub resident_max: usize,
 }
 
@@ -76,38 +88,39 @@ impl ParkingPolicy {
     pub const NEVER: Self = Self { after: Duration::MAX, resident_max: usize::MAX };
 }
 
-/// Looks that find a run that does not change and cannot be parked are up to so many times as far apart.
+/// Upper bound of the back-off between checks of a run that is unchanged but cannot be parked.
 const BACKOFF_MAX: u32 = 64;
-/// How long a run's processes have to be saved before it is looked at again.
+/// How long a run's processes have to be saved before the next check.
 const SAVE_TIME: Micros = Micros(50_000);
 
-/// What is known of a parked run without taking it up.
+/// What is known of a parked run without recovering it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParkedRun {
     /// Processes that have not ended.
     pub processes: u32,
-    /// Calls of which nobody knows whether they happened.
+    /// Calls whose outcome is unknown.
     pub uncertain: u32,
-    /// An operator has stopped it.
+    /// Whether an operator has paused it.
     pub is_paused: bool,
-    /// What happened in it, in numbers.
+    /// Counts of what happened in it.
     pub counts: Counts,
 }
 
-/// What was found when the run was last looked at.
+/// The last parking check of a run.
 #[derive(Default)]
 pub(in crate::run) struct ParkingCheck {
-    /// How many records it had.
+    /// How many records the run had.
     records: u64,
-    /// How much farther apart the looks are, since nothing changes and it cannot be parked.
+    /// How many times farther apart the checks are, since the run is unchanged and cannot be
+    /// parked.
     backoff: u32,
     /// Its processes were asked to be saved.
     save_requested: bool,
-    /// The scheduler's timer for the next look.
+    /// The scheduler's timer for the next check.
     timer: Option<TimerId>,
 }
 
-/// Where a run's log was.
+/// Replaces the log of a parked run.
 struct Gone;
 
 impl Log for Gone {
@@ -121,7 +134,7 @@ impl Log for Gone {
     }
 }
 
-/// What the outcome of a run says that is nobody's, because its host stops.
+/// The problem in the outcome of a run that its host releases because it stops.
 pub(in crate::run) fn stopped() -> Problem {
     Problem::new(kind::SUSPENDED, "The host stopped before the run ended")
         .with_detail("It continues when it is recovered.")
@@ -155,19 +168,19 @@ impl Inner {
         })
     }
 
-    /// The scheduler's timers of this run, which nobody needs any more.
+    /// Takes the scheduler's timers of this run, which are no longer needed.
     pub(in crate::run) fn disarm(&mut self) -> impl Iterator<Item = TimerId> + use<> {
         self.parking_check.timer.take().into_iter().chain(self.state.timers.disarm())
     }
 
-    /// The processes of which replaying what they did would be dear.
+    /// The processes whose replay would be expensive.
     fn expensive(&self) -> Vec<Slot> {
         self.state.table.iter().filter(|(_, entry)| entry.unsaved).filter_map(|(_, entry)| entry.slot).collect()
     }
 }
 
 impl Run {
-    /// The first look at a run is a while away.
+    /// Schedules the first check of a run, if it can be parked.
     pub(in crate::run) fn schedule_first_check<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         inner: &mut Inner,
@@ -180,7 +193,7 @@ impl Run {
         }
     }
 
-    /// Looks whether the run can be parked.
+    /// Checks whether the run can be parked.
     pub(in crate::run) fn check_parking<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
         let policy = self.kernel.parking();
         let mut inner = self.inner.lock();
@@ -219,7 +232,7 @@ impl Run {
         self.schedule_check(next, &mut inner, port);
     }
 
-    /// The next look is so far away. Under the lock, so that whoever ends the run finds the timer.
+    /// Schedules the next check. Under the lock, so that the end of the run finds the timer.
     fn schedule_check<P: Port<Kernel> + ?Sized>(&self, time: Micros, inner: &mut Inner, port: &mut P) {
         let due = port.monotonic().saturating_add(time);
         inner.parking_check.timer = Some(port.timer(due, Timer::CheckParking(Arc::clone(&self.fixed.id), self.serial)));
@@ -242,15 +255,17 @@ impl Run {
         }
     }
 
-    /// Steps 2 and 3 of the protocol, of a run that is quiet. False: its log cannot be parked.
+    /// Steps 2 and 3 of the protocol, of a run that is quiet. Returns whether its log could be
+    /// parked.
     fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: BriefGuard<'_, Inner>, port: &mut P) -> bool {
         let Some(log) = inner.log.park() else { return false };
         self.park_as(log, Monotonic(0), inner, port);
         true
     }
 
-    /// Takes a run back that the scheduler takes no process of, or not all: it was being taken up, and nothing has been recorded since. One that
-    /// was parked is parked again, and its timers wait for a while. Any other one, and each where the host stops, is nobody's.
+    /// Returns a run to where it was before its recovery, since the scheduler refused one of its
+    /// processes; nothing has been recorded since. One that was parked is parked again, and its
+    /// timers wait for a while. Any other one, and each if the host stops, is no longer owned.
     pub(in crate::run) fn return_refused<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         was_parked: bool,
@@ -274,7 +289,7 @@ impl Run {
         self.end_tasks(&state, port);
     }
 
-    /// Parks the run with this log. No timer takes it up before that time of the host's clock.
+    /// Parks the run with this log. No timer recovers it before `earliest`, by the host's clock.
     fn park_as<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         log: Box<dyn ParkedLog>,
@@ -303,8 +318,8 @@ impl Run {
         self.end_tasks(&state, port);
     }
 
-    /// The run is in memory no more: whoever finds it from now on asks the kernel anew. Gives what it was made of, which is dropped without
-    /// the lock.
+    /// Removes the run from memory: a caller that finds it from now on asks the kernel again.
+    /// Returns its state and log, to be dropped without the lock.
     fn vacate<P: Port<Kernel> + ?Sized>(&self, inner: &mut Inner, port: &mut P) -> (State, Box<dyn Log>) {
         for timer in inner.disarm() {
             port.unset_timer(timer);
@@ -315,7 +330,7 @@ impl Run {
         (std::mem::replace(&mut inner.state, State::bare(bounds)), std::mem::replace(&mut inner.log, Box::new(Gone)))
     }
 
-    /// The handles find the run no more, and the processes that it had in memory end.
+    /// Removes the run from its handles, and ends the tasks of its processes.
     fn end_tasks<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, state: &State, port: &mut P) {
         let residence = self.residence.lock().clone();
         Residence::release(&residence, self);

@@ -8,25 +8,27 @@ use crate::run::state::events::Outcome;
 use parking_lot::Mutex;
 use std::sync::{Arc, Weak};
 
-/// The outcome of a run, for whoever waits. It is the same one however often the run is parked and taken up again.
+/// The outcome of a run, for those who wait. It is the same one however often the run is parked and
+/// recovered.
 pub(in crate::run) type Outcomes = Once<Arc<Outcome>>;
 
-/// What handles of a run share.
+/// Where a run is, shared by its handles.
 pub(in crate::run) struct Residence {
     pub(in crate::run) id: Arc<str>,
     pub(in crate::run) kernel: Kernel,
     pub(in crate::run) outcome: Arc<Outcomes>,
-    /// None: it was parked when somebody last looked. Only an optimisation: what counts is [`Inner::parked`]. A leaf among locks.
+    /// `None` if it was parked when a handle last asked. Only an optimisation: [`Inner::parked`] is
+    /// what counts. A leaf among locks.
     run: Mutex<Option<Arc<Run>>>,
 }
 
 impl Residence {
-    /// The place of a run that is parked.
+    /// The residence of a run that is parked.
     pub(in crate::run) fn parked(id: Arc<str>, kernel: Kernel, outcome: Arc<Outcomes>) -> Arc<Self> {
         Arc::new(Self { id, kernel, outcome, run: Mutex::default() })
     }
 
-    /// The place of a run in memory.
+    /// The residence of a run in memory.
     pub(in crate::run) fn of(run: Arc<Run>) -> Arc<Self> {
         let mut known = run.residence.lock();
         if let Some(residence) = known.upgrade() {
@@ -42,7 +44,7 @@ impl Residence {
         residence
     }
 
-    /// The run was parked.
+    /// Forgets a run that was parked.
     pub(in crate::run) fn release(residence: &Weak<Self>, run: &Arc<Run>) {
         if let Some(residence) = residence.upgrade() {
             residence.forget(run);
@@ -56,8 +58,8 @@ impl Residence {
 }
 
 impl RunHandle {
-    /// The run. One that is parked is taken up, which waits for a disk. None: it has ended meanwhile, or could not be taken up, which its
-    /// outcome says.
+    /// Returns the run. A parked one is recovered, which waits for a disk. `None` if it has ended
+    /// meanwhile, or could not be recovered, as its outcome says.
     pub(in crate::run) fn run(&self) -> Option<Arc<Run>> {
         if let Some(run) = &*self.0.run.lock() {
             return Some(Arc::clone(run));
@@ -68,12 +70,12 @@ impl RunHandle {
         Some(run)
     }
 
-    /// The run was found parked: the next to ask takes it up.
+    /// Forgets a run that was found parked: the next caller recovers it.
     pub(in crate::run) fn was_parked(&self, run: &Arc<Run>) {
         self.0.forget(run);
     }
 
-    /// Looks at the run, or does something to it that posts nothing. None as in [`Self::run`].
+    /// Reads the run, or changes it by something that posts nothing. `None` as in [`Self::run`].
     pub(in crate::run) fn with<R>(&self, look: impl FnOnce(&Arc<Run>, &mut Inner) -> R) -> Option<R> {
         loop {
             let run = self.run()?;

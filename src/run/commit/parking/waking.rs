@@ -1,4 +1,5 @@
-//! Runs for ids: in memory, parked, or being taken up again. The protocol is in [`crate::run::commit::parking`].
+//! Runs for ids: in memory, parked, or being taken up again. The protocol is in
+//! [`crate::run::commit::parking`].
 
 use super::residence::{Outcomes, Residence};
 use super::{ParkedRun, ParkingPolicy};
@@ -20,13 +21,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
-/// How long to wait before a thread, or places for processes, are asked for again.
+/// How long to wait before a thread, or slots for processes, are asked for again.
 pub(in crate::run) const WAKE_AGAIN: Micros = Micros(1_000_000);
-/// Runs that each new one looks at where there are too many.
+/// Runs that each new one checks when there are too many.
 const SWEEP_RUNS: usize = 16;
-/// Entries of runs that are not in memory any more are let be up to so many.
+/// Stale entries tolerated before the resident queue is compacted.
 const STALE_RESIDENTS_MAX: usize = 1_024;
-/// Sets of programs that are compared before those are forgotten that nobody uses.
+/// Shared specifications before unused ones are forgotten.
 const SHARED_SPECS_MAX: usize = 1_024;
 
 /// What many runs have in common.
@@ -42,15 +43,16 @@ pub(in crate::run) struct Parked {
     pub(in crate::run) spec: Arc<SharedSpec>,
     pub(in crate::run) log: Box<dyn ParkedLog>,
     pub(in crate::run) outcome: Weak<Outcomes>,
-    /// When its first timer is due, by the host's monotonic clock, and the scheduler's timer for that.
+    /// When its first timer is due, by the host's monotonic clock, and the scheduler's timer for
+    /// that.
     pub(in crate::run) wakes: Option<(Monotonic, TimerId)>,
-    /// What its clock was ahead of the host's: it goes on, however long the run is parked.
+    /// As `Run::clock_offset`: the run's clock continues, however long it is parked.
     pub(in crate::run) clock_offset: i64,
     pub(in crate::run) facts: ParkedRun,
 }
 
 impl Parked {
-    /// It is not parked any more: nobody needs its timer.
+    /// Unsets its timer: it is no longer parked.
     pub(in crate::run) fn disarm(&self, kernel: &Kernel) {
         if let Some((_, timer)) = self.wakes {
             kernel.with_port(|port| port.unset_timer(timer));
@@ -58,26 +60,27 @@ impl Parked {
     }
 }
 
-/// A run for an id.
+/// Where the run of an id is.
 pub(in crate::run) enum Residency {
-    /// It is in memory, and this is its number among the runs of its id and others.
+    /// It is in memory, and this is its serial.
     InMemory(Weak<Run>, u64),
-    /// It is over, and its outcome waits for a disk. Nobody else may have it any more: no process, and no handle that was there while it was
-    /// parked.
+    /// It has ended, and its outcome waits for a disk. Perhaps nothing else holds it any more: no
+    /// process, and no handle that was there while it was parked.
     Ending(Arc<Run>),
     /// It is parked.
     Parked(Box<Parked>),
-    /// Somebody takes it up.
+    /// A caller recovers it.
     Waking {
-        /// Set when that is over.
+        /// Set when the recovery ends.
         done: Arc<Once<()>>,
-        /// It was abandoned meanwhile, for this.
+        /// It was abandoned meanwhile, for this reason.
         abandoned: Option<Box<Problem>>,
     },
 }
 
 impl Residency {
-    /// The run in memory. Whoever has the list's lock does not drop it before it has let go of that: it may be the last to have it.
+    /// Returns the run in memory. A caller that holds the list's lock drops the run only after it
+    /// has released the lock: it may be the last to hold it.
     pub(in crate::run) fn here(&self) -> Option<Arc<Run>> {
         match self {
             Self::InMemory(run, _) => run.upgrade(),
@@ -86,7 +89,7 @@ impl Residency {
         }
     }
 
-    /// The number of the run that is in memory.
+    /// Returns the serial of the run that is in memory.
     pub(in crate::run) fn serial(&self) -> Option<u64> {
         match self {
             Self::InMemory(_, serial) => Some(*serial),
@@ -99,7 +102,7 @@ impl Residency {
         if let Self::Parked(parked) = self { Some(parked.facts) } else { None }
     }
 
-    /// The place of a parked run.
+    /// Returns the residence of a parked run.
     pub(in crate::run) fn residence(&mut self, id: &Arc<str>, kernel: &Kernel) -> Option<Arc<Residence>> {
         let Self::Parked(parked) = self else { return None };
         let outcome = parked.outcome.upgrade().unwrap_or_else(|| {
@@ -110,7 +113,8 @@ impl Residency {
         Some(Residence::parked(Arc::clone(id), kernel.clone(), outcome))
     }
 
-    /// Nobody will take it up again: whoever waits for its outcome hears why.
+    /// Abandons a parked run, which will not be recovered again: waiters for its outcome receive
+    /// the problem.
     pub(in crate::run) fn abandon(&self, kernel: &Kernel, problem: &Problem) {
         let Self::Parked(parked) = self else { return };
         parked.disarm(kernel);
@@ -121,7 +125,8 @@ impl Residency {
 }
 
 impl Kernel {
-    /// Says when runs that wait leave the memory. It counts for runs that begin or are taken up from then on.
+    /// Sets when runs that wait leave the memory. It counts for runs that begin or are recovered
+    /// from then on.
     pub fn park_when(&self, policy: ParkingPolicy) {
         *self.shared().parking.lock() = policy;
     }
@@ -130,30 +135,33 @@ impl Kernel {
         *self.shared().parking.lock()
     }
 
-    /// How many runs are in memory.
+    /// Returns how many runs are in memory.
     #[must_use]
     pub fn resident(&self) -> usize {
         self.shared().resident.load(Relaxed)
     }
 
-    /// The runs that are parked, in the order of their ids, and what is known of each.
+    /// Returns the runs that are parked, in the order of their ids, and what is known of each.
     #[must_use]
     pub fn parked(&self) -> Vec<(Arc<str>, ParkedRun)> {
         let runs = self.shared().runs.lock();
         runs.iter().filter_map(|(id, residency)| Some((Arc::clone(id), residency.parked_run()?))).collect()
     }
 
-    /// Has runs whose timers are due taken up by whoever calls [`Self::flush_waking`], and by no thread of the kernel's. For simulation.
+    /// Lets [`Self::flush_waking`] recover runs whose timers are due, on its caller's thread, and
+    /// no thread of the kernel's. For simulation.
     pub fn wake_by_hand(&self) {
         self.shared().waking.do_by_hand();
     }
 
-    /// Parks some of the runs that are quiet, where more are in memory than there are to be, as each run does that begins.
+    /// Parks some of the runs that are quiet if too many are in memory, as each run does that
+    /// begins.
     pub fn park_some(&self) {
         self.with_port(|port| self.sweep(port, None));
     }
 
-    /// When the first timer of an unfinished run is due, by the host's monotonic clock. It looks at all of them: for simulation.
+    /// Returns when the first timer of an unfinished run is due, by the host's monotonic clock. It
+    /// reads all of them: for simulation.
     #[must_use]
     pub fn next_due(&self) -> Option<Monotonic> {
         let (mut here, mut dues) = (Vec::new(), Vec::new());
@@ -169,15 +177,15 @@ impl Kernel {
         dues.into_iter().chain(here.iter().filter_map(due)).min()
     }
 
-    /// Waits on this thread until runs whose timers were due are taken up.
+    /// Waits on this thread until runs whose timers were due are recovered.
     pub fn flush_waking(&self) {
         self.shared().waking.flush();
     }
 
-    /// What these runs have in common, kept once.
+    /// Returns what this run has in common with others, stored once.
     pub(in crate::run) fn shared_spec_of(&self, fixed: &Fixed) -> Arc<SharedSpec> {
         let digest = fixed.root.digest();
-        let mut all = self.shared().shared_specs.lock();
+        let mut all = self.shared().specs.lock();
         if let Some(spec) = all.get(&digest).and_then(Weak::upgrade).filter(|spec| spec.matches(fixed)) {
             return spec;
         }
@@ -200,13 +208,14 @@ impl Kernel {
         self.shared().resident.fetch_sub(1, Relaxed);
     }
 
-    /// The run of an id: step 5 of the protocol. None: there is none any more, or it cannot be taken up.
+    /// Returns the run of an id: step 5 of the protocol. `None` if there is no longer one, or it
+    /// cannot be recovered.
     pub(in crate::run) fn wake(&self, id: &str) -> Option<Arc<Run>> {
         loop {
             let mut runs = self.shared().runs.lock();
             let residency = runs.get_mut(id)?;
             if matches!(residency, Residency::Parked(_)) && self.is_closing() {
-                // It stays what it is on disk.
+                // On disk it stays as it is.
                 return None;
             }
             match residency {
@@ -228,13 +237,14 @@ impl Kernel {
         }
     }
 
-    /// A timer of a run has fired that was parked when it was last seen.
+    /// Follows a timer of a run that was last seen parked.
     pub(in crate::run) fn fired_parked<P: Port<Self> + ?Sized>(&self, port: &mut P, id: &Arc<str>) {
         let wakes = match self.shared().runs.lock().get(id) {
             Some(Residency::Parked(parked)) => parked.wakes,
             _ => None,
         };
-        // One that was set before the run was parked may come early: that of the parked run is to come.
+        // A timer that was set before the run was parked may come early: the parked run's own is to
+        // come.
         if wakes.is_none_or(|(due, _)| due > port.monotonic()) {
             return;
         }
@@ -245,7 +255,7 @@ impl Kernel {
             }
         });
         if !is_pushed {
-            // There is no thread to be had now.
+            // No thread can be started now.
             let again = port.monotonic().saturating_add(WAKE_AGAIN);
             if let Some(Residency::Parked(parked)) = self.shared().runs.lock().get_mut(id) {
                 parked.wakes = Some((again, port.timer(again, Timer::Due(Arc::clone(id)))));
@@ -253,7 +263,8 @@ impl Kernel {
         }
     }
 
-    /// Where too many runs are in memory: parks some that are quiet, but not the one that has just come, for which somebody has a use.
+    /// Parks some runs that are quiet if too many are in memory, but not the one that has just
+    /// come: its caller needs it.
     pub(in crate::run) fn sweep<P: Port<Self> + ?Sized>(&self, port: &mut P, newcomer: Option<&Run>) {
         if self.shared().resident.load(Relaxed) <= self.parking().resident_max {
             return;
@@ -265,7 +276,7 @@ impl Kernel {
         };
         let here = |(id, serial): (Arc<str>, u64)| self.in_memory(&id).filter(|run| run.serial == serial);
         for run in some.into_iter().filter_map(here) {
-            // It stays in the queue, at the end, until it is parked or over.
+            // It stays in the queue, at the end, until it is parked or has ended.
             self.shared().residents.lock().push_back((Arc::clone(&run.fixed.id), run.serial));
             if newcomer.is_none_or(|newcomer| newcomer.serial != run.serial) {
                 run.park_now(port);
@@ -273,11 +284,12 @@ impl Kernel {
         }
     }
 
-    /// A run that can be parked is in memory.
+    /// Adds a run that can be parked to the resident queue.
     pub(in crate::run) fn add_resident(&self, run: &Run) {
         let mut queue = self.shared().residents.lock();
         queue.push_back((Arc::clone(&run.fixed.id), run.serial));
-        // Those that were parked by themselves or are over are forgotten now and then.
+        // Entries of runs that their own checks parked, or that have ended, are removed now and
+        // then.
         if queue.len() > 2 * self.shared().resident.load(Relaxed) + STALE_RESIDENTS_MAX {
             let runs = self.shared().runs.lock();
             queue.retain(|(id, serial)| runs.get(id).and_then(Residency::serial) == Some(*serial));
@@ -303,14 +315,14 @@ impl SharedSpec {
     }
 }
 
-/// What a run that was parked is taken up with, beside its records.
+/// What a parked run is recovered with, beside its records.
 pub(in crate::run) struct FromParked {
     pub(in crate::run) outcome: Arc<Outcomes>,
     /// As [`Parked::clock_offset`].
     pub(in crate::run) clock_offset: i64,
 }
 
-/// Who takes up a run. However that ends, those who wait for it go on.
+/// The recovery of a parked run. However it ends, those who wait for it continue.
 struct Waking<'a> {
     kernel: &'a Kernel,
     id: &'a str,
@@ -323,7 +335,7 @@ impl Waking<'_> {
         let Parked { spec, log, outcome, facts, clock_offset, .. } = parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
         let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset };
-        // What is wrong with one run, or with what takes it up, is that run's alone.
+        // A fault of one run, or of its recovery, concerns that run alone.
         let recovered = catch_unwind(AssertUnwindSafe(|| self.try_recover(&spec, log, from_parked)));
         match recovered.unwrap_or_else(|cause| Err(format!("taking it up panicked: {}", message_of(&*cause)))) {
             Ok(run) => run,
@@ -337,7 +349,7 @@ impl Waking<'_> {
         }
     }
 
-    /// None: the host has no room for it, and it went back to where it was.
+    /// `None` if the host has no room for it: it was then parked again.
     fn try_recover(
         &self,
         spec: &SharedSpec,
@@ -375,5 +387,5 @@ impl Drop for Waking<'_> {
     }
 }
 
-/// The places of [`SharedSpec`], by the digest of the root.
+/// All of them in use, by the digest of the root.
 pub(in crate::run) type SharedSpecs = HashMap<Arc<str>, Weak<SharedSpec>>;
