@@ -1,12 +1,14 @@
 //! Hands calls to their handlers.
 
 use super::CallContext;
-use super::flight::{AnswerObligation, Counters, Flight, Flights, HandlerStatistics, Key};
-use super::gate::{Gate, Permit, Turn};
+use super::gate::{Admitted, Gate, Permit};
 use super::handler::Handling;
+use super::in_flight::{CallKey, InFlightGuard, InFlightTable};
+use super::obligation::AnswerObligation;
 use super::problems;
-use super::registry::{Entry, Registry};
+use super::registry::{RegisteredHandler, Registry};
 use super::runtime::HandlerRuntime;
+use super::statistics::{Counters, HandlerStatistics};
 use crate::process::{Answer, Payload, Pid, Problem, Tag};
 use crate::run::{Dispatched, Effects, Outgoing, Reply};
 use std::collections::BTreeMap;
@@ -18,20 +20,20 @@ use tokio_util::sync::CancellationToken;
 
 /// Arguments up to this size are checked on the worker, larger ones on a thread for what blocks: checking 64 KiB takes about as
 /// long as a slice of fuel.
-const CHECKED_HERE_BYTES_MAX: usize = 64 << 10;
+const CHECKED_ON_WORKER_BYTES_MAX: usize = 64 << 10;
 
 /// Hands calls to their handlers: the outside of every run of a host.
 pub struct Dispatcher {
     registry: Arc<Registry>,
     lanes: BTreeMap<Arc<str>, Arc<Lane>>,
-    flights: Arc<Flights>,
+    in_flight: Arc<InFlightTable>,
     closing: CancellationToken,
     runtime: HandlerRuntime,
 }
 
 /// A handler with its limits and figures.
 struct Lane {
-    entry: Arc<Entry>,
+    entry: Arc<RegisteredHandler>,
     gate: Arc<Gate>,
     counters: Arc<Counters>,
 }
@@ -41,7 +43,7 @@ struct Dispatching {
     call: Outgoing,
     reply: Arc<dyn Reply>,
     abandoned: CancellationToken,
-    duty: AnswerObligation,
+    obligation: AnswerObligation,
 }
 
 impl Dispatcher {
@@ -56,12 +58,12 @@ impl Dispatcher {
     }
 
     fn build(registry: Arc<Registry>, runtime: HandlerRuntime) -> Self {
-        let lane = |entry: &Arc<Entry>| {
+        let lane = |entry: &Arc<RegisteredHandler>| {
             let gate = Gate::new(&entry.declaration);
             Arc::new(Lane { entry: Arc::clone(entry), gate, counters: Arc::default() })
         };
         let lanes = registry.entries().map(|(name, entry)| (Arc::clone(name), lane(entry))).collect();
-        Self { registry, lanes, flights: Arc::default(), closing: CancellationToken::new(), runtime }
+        Self { registry, lanes, in_flight: Arc::default(), closing: CancellationToken::new(), runtime }
     }
 
     /// The handlers.
@@ -77,7 +79,7 @@ impl Dispatcher {
 
     /// Calls that have neither been answered nor abandoned.
     pub fn in_flight(&self) -> usize {
-        self.flights.len()
+        self.in_flight.len()
     }
 
     /// Ends every call, those in flight and those to come, without the handler's answer. A call in flight keeps its run, and its run
@@ -87,88 +89,95 @@ impl Dispatcher {
     }
 
     /// Hands a call over, or says why its handler never sees it.
-    fn begin(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Result<Dispatched, Problem> {
+    fn start(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Result<Dispatched, Problem> {
         let lane = match self.lanes.get(&call.handler) {
             Some(lane) => Arc::clone(lane),
             None => return Err(self.registry.unknown(&call.handler)),
         };
         Counters::add(&lane.counters.calls);
-        let is_checked = call.args.size() <= CHECKED_HERE_BYTES_MAX;
-        let turn = lane.admit(&call, is_checked).inspect_err(|_| Counters::add(&lane.counters.refused))?;
+        let is_checked = call.args.size() <= CHECKED_ON_WORKER_BYTES_MAX;
+        let admitted = lane.admit(&call, is_checked).inspect_err(|_| Counters::add(&lane.counters.refused))?;
         let abandoned = CancellationToken::new();
         let counters = Arc::clone(&lane.counters);
-        let duty = AnswerObligation::new(Arc::clone(&reply), counters, abandoned.clone(), call.limits.payload_bytes);
-        let dispatching = Dispatching { call, reply, abandoned, duty };
-        Ok(match turn {
-            Turn::Now(permit) if is_checked => self.handle_here(&lane, dispatching, permit),
-            turn => self.handle_there(lane, dispatching, turn, is_checked),
+        let obligation =
+            AnswerObligation::new(Arc::clone(&reply), counters, abandoned.clone(), call.limits.payload_bytes);
+        let dispatching = Dispatching { call, reply, abandoned, obligation };
+        Ok(match admitted {
+            Admitted::Running(permit) if is_checked => self.handle_on_worker(&lane, dispatching, permit),
+            admitted => self.handle_on_runtime(lane, dispatching, admitted, is_checked),
         })
     }
 
     /// Calls the handler on this thread.
-    fn handle_here(&self, lane: &Lane, dispatching: Dispatching, permit: Permit) -> Dispatched {
+    fn handle_on_worker(&self, lane: &Lane, dispatching: Dispatching, permit: Permit) -> Dispatched {
         let key = dispatching.key();
-        let Dispatching { call, reply, abandoned, mut duty } = dispatching;
+        let Dispatching { call, reply, abandoned, mut obligation } = dispatching;
         let token = abandoned.clone();
-        let handling = catch_unwind(AssertUnwindSafe(|| lane.handle(call, reply, token, &mut duty)));
+        let handling = catch_unwind(AssertUnwindSafe(|| lane.handle(call, reply, token, &mut obligation)));
         let future = match handling {
-            Err(_) => return Dispatched::Answered(duty.panicked()),
-            Ok(Handling::Now(answer)) => return Dispatched::Answered(duty.answer_here(answer)),
+            Err(_) => return Dispatched::Answered(obligation.panicked()),
+            Ok(Handling::Now(answer)) => return Dispatched::Answered(obligation.answer_inline(answer)),
             Ok(Handling::Later(future)) => future,
         };
-        self.spawn(key, abandoned, duty, |flight, duty| async move {
+        self.spawn(key, abandoned, obligation, |guard, obligation| async move {
             let answer = future.await;
-            drop((permit, flight));
-            duty.answer(answer);
+            drop((permit, guard));
+            obligation.answer(answer);
         })
     }
 
     /// Calls the handler on the runtime, when its turn has come and its arguments have been checked.
-    fn handle_there(&self, lane: Arc<Lane>, dispatching: Dispatching, turn: Turn, is_checked: bool) -> Dispatched {
+    fn handle_on_runtime(
+        &self,
+        lane: Arc<Lane>,
+        dispatching: Dispatching,
+        admitted: Admitted,
+        is_checked: bool,
+    ) -> Dispatched {
         let key = dispatching.key();
-        let Dispatching { call, reply, abandoned, duty } = dispatching;
+        let Dispatching { call, reply, abandoned, obligation } = dispatching;
         let token = abandoned.clone();
-        self.spawn(key, abandoned, duty, move |flight, mut duty| async move {
-            let permit = match turn {
-                Turn::Now(permit) => permit,
-                Turn::Later(place) => place.turn().await,
+        self.spawn(key, abandoned, obligation, move |guard, mut obligation| async move {
+            let permit = match admitted {
+                Admitted::Running(permit) => permit,
+                Admitted::Queued(ticket) => ticket.permit().await,
             };
-            let checked = if is_checked { Ok(call) } else { check_elsewhere(Arc::clone(&lane), call).await };
-            let answer = match checked.map(|call| lane.handle(call, reply, token, &mut duty)) {
+            let checked = if is_checked { Ok(call) } else { check_on_blocking_thread(Arc::clone(&lane), call).await };
+            let answer = match checked.map(|call| lane.handle(call, reply, token, &mut obligation)) {
                 Err(problem) => Err(Arc::new(problem)),
                 Ok(Handling::Now(answer)) => answer,
                 Ok(Handling::Later(future)) => future.await,
             };
-            drop((permit, flight));
-            duty.answer(answer);
+            drop((permit, guard));
+            obligation.answer(answer);
         })
     }
 
-    /// Starts what ends with the duty done. Its permit and its flight are given back before the answer, so that a call that
+    /// Starts what ends with the obligation done. Its permit and its flight are given back before the answer, so that a call that
     /// follows from the answer finds room.
     fn spawn<F>(
         &self,
-        key: Key,
+        key: CallKey,
         abandoned: CancellationToken,
-        duty: AnswerObligation,
-        work: impl FnOnce(Flight, AnswerObligation) -> F,
+        obligation: AnswerObligation,
+        work: impl FnOnce(InFlightGuard, AnswerObligation) -> F,
     ) -> Dispatched
     where
         F: Future<Output = ()> + Send + 'static,
     {
         let Some(runtime) = self.runtime.handle() else {
             let problem = problems::host_fault("the handlers' threads could not be started", true);
-            return Dispatched::Answered(duty.answer_here(Err(Arc::new(problem))));
+            return Dispatched::Answered(obligation.answer_inline(Err(Arc::new(problem))));
         };
-        let flight = self.flights.enter(key, abandoned.clone());
+        let guard = self.in_flight.enter(key, abandoned.clone());
         // Whoever abandons stops waiting first and looks for the flight then, so one of the two sees the other.
-        if duty.is_abandoned() {
+        if obligation.is_abandoned() {
             abandoned.cancel();
         }
-        let work = work(flight, duty);
+        let work = work(guard, obligation);
         let closing = self.closing.clone();
         runtime.spawn(async move {
-            // Whatever ends first, the others are dropped: the handler's future, and with it the duty.
+            // Whatever ends first, the others are dropped: the handler's future, and with it the obligation.
             tokio::select! {
                 biased;
                 () = abandoned.cancelled() => {}
@@ -182,11 +191,11 @@ impl Dispatcher {
 
 impl Lane {
     /// Everything that is decided before the handler sees the call.
-    fn admit(&self, call: &Outgoing, is_checked_here: bool) -> Result<Turn, Problem> {
+    fn admit(&self, call: &Outgoing, is_checked_on_worker: bool) -> Result<Admitted, Problem> {
         if let Err(bare) = self.entry.patterns(&call.grants) {
-            return Err(if is_checked_here { self.entry.ungranted(bare, &call.args) } else { bare });
+            return Err(if is_checked_on_worker { self.entry.ungranted(bare, &call.args) } else { bare });
         }
-        if is_checked_here {
+        if is_checked_on_worker {
             self.check(call)?;
         }
         self.gate.enter()
@@ -204,35 +213,35 @@ impl Lane {
         call: Outgoing,
         reply: Arc<dyn Reply>,
         abandoned: CancellationToken,
-        duty: &mut AnswerObligation,
+        obligation: &mut AnswerObligation,
     ) -> Handling {
-        duty.begin(self.entry.is_repeatable(&call.args));
+        obligation.mark_begun(self.entry.is_repeatable(&call.args));
         let (args, context) = CallContext::new(call, reply, abandoned);
         Arc::clone(&self.entry.handler).handle(args, context)
     }
 }
 
 impl Dispatching {
-    fn key(&self) -> Key {
-        Key { run: Arc::clone(&self.call.run), pid: self.call.pid, tag: self.call.tag }
+    fn key(&self) -> CallKey {
+        CallKey { run: Arc::clone(&self.call.run), pid: self.call.pid, tag: self.call.tag }
     }
 }
 
 /// Checks large arguments where nothing waits for the thread.
-async fn check_elsewhere(lane: Arc<Lane>, call: Outgoing) -> Result<Outgoing, Problem> {
+async fn check_on_blocking_thread(lane: Arc<Lane>, call: Outgoing) -> Result<Outgoing, Problem> {
     let checked = tokio::task::spawn_blocking(move || lane.check(&call).map(|()| call)).await;
     checked.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)))
 }
 
 impl Effects for Dispatcher {
     fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched {
-        let begun = catch_unwind(AssertUnwindSafe(|| self.begin(call, reply)));
+        let begun = catch_unwind(AssertUnwindSafe(|| self.start(call, reply)));
         let begun = begun.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)));
         begun.unwrap_or_else(|problem| Dispatched::Answered(Answer::Err(Arc::new(problem))))
     }
 
     fn abandon(&self, run: &str, pid: Pid, tag: Tag) {
-        self.flights.abandon(&Key { run: run.into(), pid, tag });
+        self.in_flight.abandon(&CallKey { run: run.into(), pid, tag });
     }
 
     fn is_repeatable(&self, handler: &str, args: &Payload) -> bool {

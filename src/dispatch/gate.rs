@@ -31,11 +31,11 @@ pub(super) struct Permit(#[expect(dead_code, reason = "held for its drop")] Owne
 pub(super) struct QueueTicket(Arc<Gate>);
 
 /// What becomes of a call that comes.
-pub(super) enum Turn {
+pub(super) enum Admitted {
     /// It may run at once.
-    Now(Permit),
+    Running(Permit),
     /// It waits for its turn.
-    Later(QueueTicket),
+    Queued(QueueTicket),
 }
 
 impl Gate {
@@ -53,19 +53,19 @@ impl Gate {
     ///
     /// # Errors
     /// `too-many-calls`: every place is taken.
-    pub(super) fn enter(self: &Arc<Self>) -> Result<Turn, Problem> {
+    pub(super) fn enter(self: &Arc<Self>) -> Result<Admitted, Problem> {
         // Fair: while somebody waits for a permit, none is free.
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned()
             && self.bucket.as_ref().is_none_or(|bucket| bucket.lock().try_take(self.epoch.elapsed()))
         {
-            return Ok(Turn::Now(Permit(permit)));
+            return Ok(Admitted::Running(Permit(permit)));
         }
         // Relaxed: the count guards nothing but itself.
         let took = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |waiting| {
             (waiting < self.waiting_max).then_some(waiting + 1)
         });
         match took {
-            Ok(_) => Ok(Turn::Later(QueueTicket(Arc::clone(self)))),
+            Ok(_) => Ok(Admitted::Queued(QueueTicket(Arc::clone(self)))),
             Err(_) => Err(problems::too_many_calls(self.waiting_max, self.retry_after())),
         }
     }
@@ -82,7 +82,7 @@ impl Gate {
 
 impl QueueTicket {
     /// Waits for the call's turn.
-    pub(super) async fn turn(self) -> Permit {
+    pub(super) async fn permit(self) -> Permit {
         let gate = &self.0;
         let permit = Arc::clone(&gate.permits).acquire_owned().await.expect("invariant: the semaphore is never closed");
         let wait = gate.bucket.as_ref().map(|bucket| bucket.lock().reserve(gate.epoch.elapsed()));
@@ -184,30 +184,30 @@ mod tests {
     #[test]
     fn beyond_its_places_a_gate_refuses_and_what_is_dropped_makes_room() {
         let gate = gate(1, 1);
-        let Ok(Turn::Now(running)) = gate.enter() else { panic!("the first runs") };
-        let Ok(Turn::Later(place)) = gate.enter() else { panic!("the second waits") };
+        let Ok(Admitted::Running(running)) = gate.enter() else { panic!("the first runs") };
+        let Ok(Admitted::Queued(ticket)) = gate.enter() else { panic!("the second waits") };
         let refused = gate.enter().err().unwrap();
         assert_eq!(refused.kind, problems::kind::TOO_MANY_CALLS);
         assert!(refused.retry_after.is_some());
-        drop(place);
+        drop(ticket);
         assert_eq!(gate.waiting(), 0);
-        assert!(matches!(gate.enter(), Ok(Turn::Later(_))));
+        assert!(matches!(gate.enter(), Ok(Admitted::Queued(_))));
         drop(running);
-        assert!(matches!(gate.enter(), Ok(Turn::Now(_))));
+        assert!(matches!(gate.enter(), Ok(Admitted::Running(_))));
     }
 
     #[test]
     fn a_newcomer_does_not_overtake_those_who_wait() {
         let gate = gate(1, 5);
-        let Ok(Turn::Now(running)) = gate.enter() else { panic!("the first runs") };
-        let Ok(Turn::Later(place)) = gate.enter() else { panic!("the second waits") };
+        let Ok(Admitted::Running(running)) = gate.enter() else { panic!("the first runs") };
+        let Ok(Admitted::Queued(ticket)) = gate.enter() else { panic!("the second waits") };
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let mut turn = Box::pin(place.turn());
-            assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(turn.as_mut().poll(cx).is_pending())).await);
+            let mut permit = Box::pin(ticket.permit());
+            assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(permit.as_mut().poll(cx).is_pending())).await);
             drop(running);
-            assert!(matches!(gate.enter(), Ok(Turn::Later(_))));
-            turn.await;
+            assert!(matches!(gate.enter(), Ok(Admitted::Queued(_))));
+            permit.await;
         });
     }
 }

@@ -236,12 +236,12 @@ impl Rate {
 }
 
 /// A handler made of a function that waits: see [`from_fn`].
-struct Waiting<F> {
+struct AsyncFunction<F> {
     declaration: Declaration,
     function: F,
 }
 
-impl<F, Fut> Handler for Waiting<F>
+impl<F, Fut> Handler for AsyncFunction<F>
 where
     F: Fn(Payload, CallContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Answer> + Send + 'static,
@@ -277,16 +277,16 @@ where
     F: Fn(Payload, CallContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Answer> + Send + 'static,
 {
-    Waiting { declaration, function }
+    AsyncFunction { declaration, function }
 }
 
 /// A handler made of a function that does not wait: see [`from_inline_fn`].
-struct Inline<F> {
+struct InlineFunction<F> {
     declaration: Declaration,
     function: F,
 }
 
-impl<F> Handler for Inline<F>
+impl<F> Handler for InlineFunction<F>
 where
     F: Fn(Payload, CallContext) -> Answer + Send + Sync + 'static,
 {
@@ -312,5 +312,5 @@ pub fn from_inline_fn<F>(declaration: Declaration, function: F) -> impl Handler
 where
     F: Fn(Payload, CallContext) -> Answer + Send + Sync + 'static,
 {
-    Inline { declaration, function }
+    InlineFunction { declaration, function }
 }

@@ -13,11 +13,11 @@ const NAME_BYTES_MAX: usize = 128;
 
 /// Handlers by name, ready to be called.
 pub struct Registry {
-    entries: BTreeMap<Arc<str>, Arc<Entry>>,
+    entries: BTreeMap<Arc<str>, Arc<RegisteredHandler>>,
 }
 
 /// A handler and what was prepared of its declaration.
-pub(super) struct Entry {
+pub(super) struct RegisteredHandler {
     pub(super) handler: Arc<dyn Handler>,
     pub(super) declaration: Declaration,
     /// Compiled when it is first needed, where it is a built-in handler's; else when the registry is built.
@@ -99,7 +99,7 @@ impl RegistryBuilder {
             if entries.contains_key(name.as_str()) {
                 return Err(RegistryError::Duplicate { name });
             }
-            let entry = Entry::new(&name, handler)?;
+            let entry = RegisteredHandler::new(&name, handler)?;
             if !self.built_in.contains(&name) {
                 entry.compile().map_err(|source| RegistryError::BadSchema { name: name.clone(), source })?;
             }
@@ -109,7 +109,7 @@ impl RegistryBuilder {
     }
 }
 
-impl Entry {
+impl RegisteredHandler {
     fn new(name: &str, handler: Arc<dyn Handler>) -> Result<Self, RegistryError> {
         let declaration = handler.declaration();
         if declaration.concurrent_max == 0 {
@@ -234,12 +234,12 @@ impl Registry {
         problems::unknown_handler(name, &known.join(", "))
     }
 
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<Entry>)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&Arc<str>, &Arc<RegisteredHandler>)> {
         self.entries.iter()
     }
 
     /// The first handler of a capability: those that share one agree on its patterns.
-    fn of_capability(&self, capability: &str) -> Option<&Arc<Entry>> {
+    fn of_capability(&self, capability: &str) -> Option<&Arc<RegisteredHandler>> {
         self.entries.values().find(|entry| entry.declaration.capability.as_deref() == Some(capability))
     }
 }

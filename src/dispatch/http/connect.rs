@@ -35,11 +35,11 @@ pub(super) const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
 /// How long an unused connection is kept.
 const IDLE_CONNECTION: Duration = Duration::from_secs(90);
 
-type Waiting<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
+type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// What sends requests, keeps connections and decompresses responses.
-pub(super) type Sender = Decompression<Client<HttpsConnector<Checked>, Full<Bytes>>>;
+pub(super) type Sender = Decompression<Client<HttpsConnector<CheckedConnector>, Full<Bytes>>>;
 
 /// Builds what sends requests.
 ///
@@ -54,7 +54,7 @@ pub(super) fn sender(config: &Arc<HttpConfig>) -> Result<Sender, rustls::Error> 
         .with_tls_config(tls(config)?)
         .https_or_http()
         .enable_all_versions()
-        .wrap_connector(Checked { config: Arc::clone(config), tcp });
+        .wrap_connector(CheckedConnector { config: Arc::clone(config), tcp });
     let client = Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
         .pool_timer(TokioTimer::new())
@@ -106,7 +106,7 @@ impl Resolver {
 impl Service<Name> for Resolver {
     type Response = std::vec::IntoIter<SocketAddr>;
     type Error = io::Error;
-    type Future = Waiting<Self::Response, Self::Error>;
+    type Future = BoxFuture<Self::Response, Self::Error>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
@@ -119,15 +119,15 @@ impl Service<Name> for Resolver {
 
 /// Makes TCP connections, after a look at the address where the URL has one.
 #[derive(Clone)]
-pub(super) struct Checked {
+pub(super) struct CheckedConnector {
     config: Arc<HttpConfig>,
     tcp: HttpConnector<Resolver>,
 }
 
-impl Service<Uri> for Checked {
+impl Service<Uri> for CheckedConnector {
     type Response = <HttpConnector<Resolver> as Service<Uri>>::Response;
     type Error = BoxError;
-    type Future = Waiting<Self::Response, BoxError>;
+    type Future = BoxFuture<Self::Response, BoxError>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.tcp.poll_ready(cx).map_err(Into::into)
