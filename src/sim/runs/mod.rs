@@ -5,6 +5,8 @@
 //! durable; another host with another wall clock takes up what there is, answers to calls of the old one are lost, and the operators do
 //! again what nobody acknowledged.
 
+mod verify;
+
 use super::disk::{Disk, SlowLog};
 use super::hosted::{Hosted, SchedulerPort};
 use super::outside::Outside;
@@ -12,12 +14,10 @@ use super::player::{Players, Room, Table};
 use super::{Dice, World};
 use crate::journal::Memory;
 use crate::process::{
-    Action, Answer, Budget, Grants, Limits, Message, Micros, Payload, Permit, Pid, Problem, ProblemClass, Program,
-    Sender, Status, Timestamp,
+    Answer, Budget, Grants, Limits, Message, Micros, Payload, Permit, Problem, ProblemClass, Program, Sender, Timestamp,
 };
 use crate::run::{
-    Act, Arrived, Bounds, Clock, Decided, Kernel, Log, News, ParkingPolicy, Programs, Record, Resolution, ResumeError,
-    ResumeSpec, RunHandle, RunSpec, rebuild,
+    Act, Bounds, Clock, Kernel, Log, ParkingPolicy, Programs, Resolution, ResumeError, ResumeSpec, RunHandle, RunSpec,
 };
 use crate::scheduler::{Handle, Stats};
 use parking_lot::Mutex;
