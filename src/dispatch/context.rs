@@ -1,4 +1,4 @@
-//! What a handler knows of the call that it carries out.
+//! The context of a call, as its handler sees it.
 
 use crate::process::{Grants, Limits, Message, Micros, Payload, Pid, Sender, Tag};
 use crate::run::{Outgoing, Reply};
@@ -6,7 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// What a handler knows of the call that it carries out. Cloning it is cheap.
+/// The context of a call: its origin, its limits, and the way back to its process. Cloning is
+/// cheap.
 #[derive(Clone)]
 pub struct CallContext {
     run: Arc<str>,
@@ -28,66 +29,70 @@ impl CallContext {
         (args, Self { run, pid, tag, scope, handler, timeout, idempotency_key, grants, limits, reply, abandoned })
     }
 
-    /// The run's id.
+    /// Returns the run's id.
     pub fn run(&self) -> &Arc<str> {
         &self.run
     }
 
-    /// The process that called.
+    /// Returns the process that called.
     pub fn pid(&self) -> Pid {
         self.pid
     }
 
-    /// The command that is to be answered.
+    /// Returns the tag of the command that asked for the call.
     pub fn tag(&self) -> Tag {
         self.tag
     }
 
-    /// The call's place in the workflow, `<node path>/<item>/<n>`, where the process gave it one.
+    /// Returns the call's place in the workflow, `<node path>/<item>/<n>`; `None` if the process
+    /// gave it none.
     pub fn scope(&self) -> Option<&Arc<str>> {
         self.scope.as_ref()
     }
 
-    /// The name under which the handler was called.
+    /// Returns the name under which the handler was called.
     pub fn handler(&self) -> &Arc<str> {
         &self.handler
     }
 
-    /// How long the run waits for the answer, from when the call was made. The run keeps watch over it itself.
+    /// Returns how long the run waits for the answer, counted from the call. The run enforces it.
     pub fn timeout(&self) -> Option<Micros> {
         self.timeout
     }
 
-    /// The logical call's key: the same for each attempt of which nobody knows whether the one before it happened.
+    /// Returns the logical call's key: an attempt has the key of the one before it, if the outcome
+    /// of that one is unknown.
     pub fn idempotency_key(&self) -> &Arc<str> {
         &self.idempotency_key
     }
 
-    /// What the process may ask for.
+    /// Returns the grants of the process.
     pub fn grants(&self) -> &Grants {
         &self.grants
     }
 
-    /// What the process may use: an answer beyond [`Limits::payload_bytes`] becomes a problem.
+    /// Returns the limits of the process: an answer beyond [`Limits::payload_bytes`] becomes a
+    /// problem.
     pub fn limits(&self) -> &Arc<Limits> {
         &self.limits
     }
 
-    /// Sends the process a message from the call in flight: progress, a streamed part. False: nobody waits any more, or the
-    /// message is larger than the process may receive.
+    /// Sends the process a message from the call in flight: progress, a streamed part. Returns
+    /// whether it was sent: the answer is still awaited, and the message is no larger than the
+    /// process may receive.
     pub fn message(&self, topic: impl Into<Arc<str>>, body: Payload) -> bool {
         let topic = topic.into();
         let size = (topic.len() + body.size()) as u64;
         size <= self.limits.payload_bytes && self.reply.message(Message { sender: Sender::Call(self.tag), topic, body })
     }
 
-    /// Whether nobody waits for the answer any more.
+    /// Returns whether the answer is no longer awaited.
     pub fn is_abandoned(&self) -> bool {
         self.abandoned.is_cancelled() || self.reply.is_abandoned()
     }
 
-    /// Waits until nobody waits for the answer any more. The call's own future is dropped then; this is for what it has
-    /// started elsewhere.
+    /// Waits until the answer is no longer awaited. The call's own future is dropped then; this is
+    /// for work that it has started elsewhere.
     pub async fn abandoned(&self) {
         self.abandoned.cancelled().await;
     }

@@ -18,11 +18,11 @@ use std::sync::{Arc, OnceLock};
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
-/// Arguments up to this size are checked on the worker, larger ones on a thread for what blocks: checking 64 KiB takes about as
-/// long as a slice of fuel.
+/// Arguments up to this size are checked on the worker, larger ones on a thread for blocking work:
+/// checking 64 KiB takes about as long as a slice of fuel.
 const CHECKED_ON_WORKER_BYTES_MAX: usize = 64 << 10;
 
-/// Hands calls to their handlers: the outside of every run of a host.
+/// Hands the calls of every run of a host to their handlers.
 pub struct Dispatcher {
     registry: Arc<Registry>,
     lanes: BTreeMap<Arc<str>, Arc<Lane>>,
@@ -31,14 +31,14 @@ pub struct Dispatcher {
     runtime: HandlerRuntime,
 }
 
-/// A handler with its limits and figures.
+/// A handler with its limits and counts.
 struct Lane {
     entry: Arc<RegisteredHandler>,
     gate: Arc<Gate>,
     counters: Arc<Counters>,
 }
 
-/// A call on its way.
+/// A call between its admission and its handler.
 struct Dispatching {
     call: Outgoing,
     reply: Arc<dyn Reply>,
@@ -47,12 +47,14 @@ struct Dispatching {
 }
 
 impl Dispatcher {
-    /// A dispatcher with a tokio runtime of its own, which starts when a handler first waits.
+    /// Creates a dispatcher with a tokio runtime of its own, which starts when a handler first
+    /// waits.
     pub fn new(registry: impl Into<Arc<Registry>>) -> Self {
         Self::build(registry.into(), HandlerRuntime::Owned(OnceLock::new()))
     }
 
-    /// A dispatcher whose handlers wait on this runtime. Its timers and its I/O must be enabled.
+    /// Creates a dispatcher whose handlers wait on this runtime. Its timers and its I/O must be
+    /// enabled.
     pub fn on_runtime(registry: impl Into<Arc<Registry>>, runtime: Handle) -> Self {
         Self::build(registry.into(), HandlerRuntime::Given(runtime))
     }
@@ -66,29 +68,30 @@ impl Dispatcher {
         Self { registry, lanes, in_flight: Arc::default(), closing: CancellationToken::new(), runtime }
     }
 
-    /// The handlers.
+    /// Returns the handlers.
     pub fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }
 
-    /// What each handler's calls have come to, by its name.
+    /// Counts each handler's calls, by the handler's name.
     pub fn statistics(&self) -> BTreeMap<String, HandlerStatistics> {
         let read = |lane: &Lane| lane.counters.read(lane.gate.waiting());
         self.lanes.iter().map(|(name, lane)| (name.to_string(), read(lane))).collect()
     }
 
-    /// Calls that have neither been answered nor abandoned.
+    /// Counts the calls that have been neither answered nor abandoned.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Ends every call, those in flight and those to come, without the handler's answer. A call in flight keeps its run, and its run
-    /// the dispatcher: whoever owns the dispatcher has to say that it is over.
+    /// Ends every call, in flight or yet to come, without the handler's answer. A call in flight
+    /// keeps its run alive, and the run keeps the dispatcher alive: the owner of the dispatcher has
+    /// to call this.
     pub fn close(&self) {
         self.closing.cancel();
     }
 
-    /// Hands a call over, or says why its handler never sees it.
+    /// Hands a call to its handler. Fails if the handler must not see it.
     fn start(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Result<Dispatched, Problem> {
         let lane = match self.lanes.get(&call.handler) {
             Some(lane) => Arc::clone(lane),
@@ -126,7 +129,7 @@ impl Dispatcher {
         })
     }
 
-    /// Calls the handler on the runtime, when its turn has come and its arguments have been checked.
+    /// Calls the handler on the runtime, once the call has a permit and its arguments are checked.
     fn handle_on_runtime(
         &self,
         lane: Arc<Lane>,
@@ -153,8 +156,8 @@ impl Dispatcher {
         })
     }
 
-    /// Starts what ends with the obligation done. Its permit and its flight are given back before the answer, so that a call that
-    /// follows from the answer finds room.
+    /// Spawns the work that ends with the answer. The work releases its permit and its guard before
+    /// the answer, so that a call that follows from the answer finds room.
     fn spawn<F>(
         &self,
         key: CallKey,
@@ -170,14 +173,16 @@ impl Dispatcher {
             return Dispatched::Answered(obligation.answer_inline(Err(Arc::new(problem))));
         };
         let guard = self.in_flight.enter(key, abandoned.clone());
-        // Whoever abandons stops waiting first and looks for the flight then, so one of the two sees the other.
+        // The run marks the call as abandoned first and looks it up in the table then, so one of
+        // the two sees the other.
         if obligation.is_abandoned() {
             abandoned.cancel();
         }
         let work = work(guard, obligation);
         let closing = self.closing.clone();
         runtime.spawn(async move {
-            // Whatever ends first, the others are dropped: the handler's future, and with it the obligation.
+            // The branches that have not finished are dropped: among them the handler's future, and
+            // with it the obligation.
             tokio::select! {
                 biased;
                 () = abandoned.cancelled() => {}
@@ -190,7 +195,7 @@ impl Dispatcher {
 }
 
 impl Lane {
-    /// Everything that is decided before the handler sees the call.
+    /// Decides all that must be decided before the handler sees the call.
     fn admit(&self, call: &Outgoing, is_checked_on_worker: bool) -> Result<Admitted, Problem> {
         if let Err(bare) = self.entry.patterns(&call.grants) {
             return Err(if is_checked_on_worker { self.entry.ungranted(bare, &call.args) } else { bare });
@@ -227,7 +232,7 @@ impl Dispatching {
     }
 }
 
-/// Checks large arguments where nothing waits for the thread.
+/// Checks large arguments on a thread that no process waits for.
 async fn check_on_blocking_thread(lane: Arc<Lane>, call: Outgoing) -> Result<Outgoing, Problem> {
     let checked = tokio::task::spawn_blocking(move || lane.check(&call).map(|()| call)).await;
     checked.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)))
@@ -245,7 +250,7 @@ impl Effects for Dispatcher {
     }
 
     fn is_repeatable(&self, handler: &str, args: &Payload) -> bool {
-        // A call that no handler sees does nothing.
+        // A call without a handler does nothing.
         let Some(lane) = self.lanes.get(handler) else { return true };
         catch_unwind(AssertUnwindSafe(|| lane.entry.is_repeatable(args))).unwrap_or(false)
     }
@@ -257,7 +262,7 @@ impl Effects for Dispatcher {
 
 impl Drop for Dispatcher {
     fn drop(&mut self) {
-        // On a runtime that is not ours, the calls would outlive us.
+        // On the embedder's runtime, the calls would outlive the dispatcher.
         self.close();
     }
 }

@@ -1,7 +1,7 @@
-//! How many calls of a handler run, how many wait, and how often they begin.
+//! Bounds how many calls of a handler run, how many wait, and how often they begin.
 //!
-//! A call takes a permit first and then a place in time, so that what the rate limits is how often calls *begin*, and calls
-//! begin in the order in which they came.
+//! A call takes a permit first and a token of the rate then. So the rate limits how often calls
+//! *begin*, and calls begin in the order in which they came.
 
 use super::handler::{Declaration, Rate};
 use super::problems;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// When to try again where no rate says it. Arbitrary.
+/// When to try again if the handler has no rate. Arbitrary.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The limits of one handler.
@@ -27,14 +27,14 @@ pub(super) struct Gate {
 /// The right to run, given back on drop.
 pub(super) struct Permit(#[expect(dead_code, reason = "held for its drop")] OwnedSemaphorePermit);
 
-/// A place among those who wait, given back on drop.
+/// A place in the queue of a gate, given back on drop.
 pub(super) struct QueueTicket(Arc<Gate>);
 
-/// What becomes of a call that comes.
+/// How the gate admitted a call.
 pub(super) enum Admitted {
-    /// It may run at once.
+    /// The call may run at once.
     Running(Permit),
-    /// It waits for its turn.
+    /// The call waits for its permit.
     Queued(QueueTicket),
 }
 
@@ -49,12 +49,12 @@ impl Gate {
         })
     }
 
-    /// Lets a call in, or gives it a place to wait at.
+    /// Admits a call to run or to the queue.
     ///
     /// # Errors
-    /// `too-many-calls`: every place is taken.
+    /// `too-many-calls`: the queue is full.
     pub(super) fn enter(self: &Arc<Self>) -> Result<Admitted, Problem> {
-        // Fair: while somebody waits for a permit, none is free.
+        // The semaphore is fair: while a call waits for a permit, none is free.
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned()
             && self.bucket.as_ref().is_none_or(|bucket| bucket.lock().try_take(self.epoch.elapsed()))
         {
@@ -81,7 +81,7 @@ impl Gate {
 }
 
 impl QueueTicket {
-    /// Waits for the call's turn.
+    /// Waits for the call's permit, and until the rate allows it to begin.
     pub(super) async fn permit(self) -> Permit {
         let gate = &self.0;
         let permit = Arc::clone(&gate.permits).acquire_owned().await.expect("invariant: the semaphore is never closed");
@@ -99,8 +99,8 @@ impl Drop for QueueTicket {
     }
 }
 
-/// A token bucket in the form of the generic cell rate algorithm (ITU-T I.371): the one number that it keeps is when the bucket
-/// will be full again. It knows no clock; the time is whatever its caller says.
+/// A token bucket in the form of the generic cell rate algorithm (ITU-T I.371): its only state is
+/// the time at which the bucket will be full again. It has no clock; its caller passes the time.
 #[derive(Debug)]
 struct Bucket {
     rate: Rate,
@@ -112,20 +112,20 @@ impl Bucket {
         Self { rate, full_at: Duration::ZERO }
     }
 
-    /// How long a call that comes now would have to wait.
+    /// Returns how long a call that comes now would have to wait.
     fn wait(&self, now: Duration) -> Duration {
         let tolerance = self.rate.interval.saturating_mul(self.rate.burst.saturating_sub(1));
         self.full_at.max(now).saturating_sub(tolerance).saturating_sub(now)
     }
 
-    /// Takes a token, perhaps one of the future: how long to wait for it.
+    /// Takes a token, perhaps a future one. Returns how long to wait for it.
     fn reserve(&mut self, now: Duration) -> Duration {
         let wait = self.wait(now);
         self.full_at = self.full_at.max(now).saturating_add(self.rate.interval);
         wait
     }
 
-    /// Takes a token if there is one.
+    /// Takes a token if there is one now. Returns whether there was.
     fn try_take(&mut self, now: Duration) -> bool {
         let is_there = self.wait(now).is_zero();
         if is_there {
@@ -141,7 +141,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_burst_is_let_through_and_then_one_an_interval() {
+    fn a_burst_is_admitted_and_then_one_call_an_interval() {
         let interval = Duration::from_secs(10);
         let mut bucket = Bucket::new(Rate { interval, burst: 3 });
         let now = Duration::from_secs(100);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_its_places_a_gate_refuses_and_what_is_dropped_makes_room() {
+    fn a_gate_refuses_calls_beyond_its_queue_and_a_dropped_ticket_makes_room() {
         let gate = gate(1, 1);
         let Ok(Admitted::Running(running)) = gate.enter() else { panic!("the first runs") };
         let Ok(Admitted::Queued(ticket)) = gate.enter() else { panic!("the second waits") };
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newcomer_does_not_overtake_those_who_wait() {
+    fn a_newcomer_does_not_overtake_queued_calls() {
         let gate = gate(1, 5);
         let Ok(Admitted::Running(running)) = gate.enter() else { panic!("the first runs") };
         let Ok(Admitted::Queued(ticket)) = gate.enter() else { panic!("the second waits") };

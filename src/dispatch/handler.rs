@@ -1,4 +1,4 @@
-//! What an embedder implements.
+//! The trait that an embedder implements.
 
 use super::CallContext;
 use crate::process::{Answer, Payload, Problem};
@@ -11,9 +11,10 @@ use std::time::Duration;
 
 /// Carries out the calls of one name.
 ///
-/// A handler is shared by every run of a host and is called from many threads at once. It sees a call only when the call's
-/// arguments fit its schema, its capability is granted, [`check_grant`](Self::check_grant) had no objection, and its limits
-/// leave room. A panic in it is answered as `host-fault` and harms nobody else.
+/// A handler is shared by every run of a host and is called from many threads at once. It sees a
+/// call only if the call's arguments fit its schema, its capability is granted,
+/// [`check_grant`](Self::check_grant) passed, and its limits leave room. A panic in it is answered
+/// as `host-fault` and harms no other call.
 ///
 /// ```
 /// use serde_json::json;
@@ -46,34 +47,37 @@ use std::time::Duration;
 /// }
 /// ```
 pub trait Handler: Send + Sync + 'static {
-    /// What the dispatcher has to know before it hands over a call. It is asked once, when the registry is built.
+    /// Returns what the dispatcher must know before a call. Called once, when the registry is
+    /// built.
     fn declaration(&self) -> Declaration;
 
-    /// Whether this call may be sent again after an unknown outcome, under the same idempotency key. It is asked only where
-    /// the declaration does not say so of every call, and before the arguments have been checked.
+    /// Returns whether this call may be sent again after an unknown outcome, under the same
+    /// idempotency key. Called before the arguments have been checked, and only if the declaration
+    /// does not say so of every call.
     fn is_repeatable(&self, args: &Payload) -> bool {
         let _ = args;
         false
     }
 
-    /// Whether a pattern under the handler's capability means something. Asked when a workflow is validated.
+    /// Checks a pattern under the handler's capability. Called when a workflow is validated.
     ///
     /// # Errors
-    /// What is wrong with the pattern, for the one who wrote it.
+    /// The fault in the pattern, for its author.
     fn check_pattern(&self, pattern: &str) -> Result<(), String> {
         if pattern == "*" { Ok(()) } else { Err("the only pattern that this handler knows is `*`".into()) }
     }
 
-    /// Whether a pattern asks for no more than the others grant: a spawn may only narrow what its parent has. The answer
-    /// depends on nothing but the arguments.
+    /// Returns whether a pattern asks for no more than the others grant: a spawn may only narrow
+    /// the grants of its parent. The result depends on nothing but the arguments.
     fn narrows(&self, granted: &[String], wanted: &str) -> bool {
         granted.iter().any(|pattern| pattern == "*" || pattern == wanted)
     }
 
-    /// Whether the patterns that the workflow grants under the handler's capability cover this call.
+    /// Checks whether the patterns that the workflow grants under the handler's capability cover
+    /// this call.
     ///
     /// # Errors
-    /// A problem, `not-granted` as a rule: the answer to the call.
+    /// The problem that answers the call, as a rule `not-granted`.
     fn check_grant(&self, patterns: &[String], args: &Payload) -> Result<(), Problem> {
         let _ = args;
         if patterns.iter().any(|pattern| pattern == "*") {
@@ -83,31 +87,33 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// The narrowest pattern that grants this call, for whoever wrote a workflow without it; none where the arguments do not tell.
-    /// In their texts a `*` may stand for what is not known yet.
+    /// Returns the narrowest pattern that grants this call, for the author of a workflow that lacks
+    /// it; `None` if it does not follow from the arguments. In their texts a `*` may stand for a
+    /// part that is not known yet.
     fn pattern_for(&self, args: &Payload) -> Option<String> {
         let _ = args;
         Some("*".to_owned())
     }
 
-    /// Carries out a call, or begins to. It runs on a worker of the scheduler and must neither wait nor make a system call;
-    /// what does either belongs into the future of [`Handling::Later`].
+    /// Carries out a call, or begins to. It runs on a worker of the scheduler and must neither wait
+    /// nor make a system call; work that does either belongs in the future of [`Handling::Later`].
     fn handle(self: Arc<Self>, args: Payload, context: CallContext) -> Handling;
 }
 
-/// What a handler makes of a call.
+/// How a handler answers a call.
 ///
-/// A problem's class tells what is known of the effect: an answer of class `uncertain` says that nobody knows whether it happened.
+/// A problem's class says what is known of the effect: class `uncertain` means that the outcome is
+/// unknown.
 pub enum Handling {
-    /// The answer.
+    /// The answer, at once.
     Now(Answer),
-    /// The answer comes from this future, which runs on the handlers' tokio runtime. It is dropped when nobody waits for the
-    /// answer any more.
+    /// A future of the answer, which runs on the handlers' tokio runtime. It is dropped when the
+    /// answer is no longer awaited.
     Later(Pin<Box<dyn Future<Output = Answer> + Send>>),
 }
 
 impl Handling {
-    /// A call that waits for something.
+    /// Wraps the future of a call that waits.
     pub fn later(future: impl Future<Output = Answer> + Send + 'static) -> Self {
         Self::Later(Box::pin(future))
     }
@@ -125,7 +131,7 @@ impl std::fmt::Debug for Handling {
 /// Reads a call's arguments.
 ///
 /// # Errors
-/// The problem `bad-arguments`: they are no JSON, or do not fit the type.
+/// The problem `bad-arguments`: they are not JSON, or do not fit the type.
 pub fn arguments<'a, T: Deserialize<'a>>(args: &'a Payload) -> Result<T, Problem> {
     let Payload::Json(json) = args else {
         return Err(super::problems::bad_arguments("the arguments must be JSON"));
@@ -136,31 +142,33 @@ pub fn arguments<'a, T: Deserialize<'a>>(args: &'a Payload) -> Result<T, Problem
     })
 }
 
-/// What the dispatcher knows of a handler.
+/// Describes a handler to the dispatcher.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Declaration {
-    /// What it does, in a line.
+    /// The handler's purpose, in one line.
     pub doc: Cow<'static, str>,
-    /// The JSON Schema (draft 2020-12 unless it says another) of the arguments; none: anything is let through.
+    /// The JSON Schema of the arguments (draft 2020-12 unless it names another); `None` accepts
+    /// any.
     pub schema: Option<serde_json::Value>,
-    /// What a workflow must grant; none: every process may call it.
+    /// The capability that a workflow must grant; `None` if every process may call the handler.
     pub capability: Option<Cow<'static, str>>,
-    /// The arguments that [`Handler::check_grant`] looks at, so that it can be asked before the others are known; none: all of them.
+    /// The arguments that [`Handler::check_grant`] reads, so that it can be called before the
+    /// others are known; `None` if it reads all of them.
     pub grant_arguments: Option<Cow<'static, [Cow<'static, str>]>>,
     /// Whether every call is safe to repeat.
     pub repeatable: bool,
     /// Calls that may run at one time.
     pub concurrent_max: usize,
-    /// Calls that may wait for their turn; beyond it they are answered `too-many-calls`.
+    /// Calls that may be queued; any more are answered `too-many-calls`.
     pub waiting_max: usize,
-    /// How often calls may begin; none: as often as they come.
+    /// How often calls may begin; `None` if without limit.
     pub rate: Option<Rate>,
 }
 
 impl Declaration {
-    /// A handler that takes any arguments, needs no grant, and is not safe to repeat. 256 calls may run at one time and
-    /// 10,000 wait (both arbitrary).
+    /// Declares a handler that accepts any arguments, needs no grant, and is not safe to repeat.
+    /// 256 calls may run at one time and 10,000 wait (both arbitrary).
     pub fn new(doc: impl Into<Cow<'static, str>>) -> Self {
         Self {
             doc: doc.into(),
@@ -174,35 +182,36 @@ impl Declaration {
         }
     }
 
-    /// The same with a JSON Schema of the arguments. References out of it are refused: nothing is loaded from anywhere.
+    /// Sets the JSON Schema of the arguments. References to outside it are refused: nothing is
+    /// loaded.
     #[must_use]
     pub fn schema(mut self, schema: serde_json::Value) -> Self {
         self.schema = Some(schema);
         self
     }
 
-    /// The same, to be granted under this name.
+    /// Sets the capability under which the handler is granted.
     #[must_use]
     pub fn capability(mut self, capability: impl Into<Cow<'static, str>>) -> Self {
         self.capability = Some(capability.into());
         self
     }
 
-    /// The same, where these arguments alone decide whether a grant covers a call.
+    /// Names the arguments that alone decide whether a grant covers a call.
     #[must_use]
     pub fn grant_arguments(mut self, names: impl IntoIterator<Item = impl Into<Cow<'static, str>>>) -> Self {
         self.grant_arguments = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The same, with every call safe to repeat.
+    /// Declares every call safe to repeat.
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
         self
     }
 
-    /// The same, with at most this many calls that run and that wait.
+    /// Sets how many calls may run and how many may wait.
     #[must_use]
     pub fn concurrency(mut self, concurrent_max: usize, waiting_max: usize) -> Self {
         self.concurrent_max = concurrent_max;
@@ -210,7 +219,7 @@ impl Declaration {
         self
     }
 
-    /// The same with a bound on how often calls begin.
+    /// Bounds how often calls begin.
     #[must_use]
     pub fn rate(mut self, rate: Rate) -> Self {
         self.rate = Some(rate);
@@ -221,21 +230,21 @@ impl Declaration {
 /// How often calls may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rate {
-    /// The time from one call to the next, in the long run.
+    /// The mean time from one call to the next.
     pub interval: Duration,
-    /// Calls that may begin at once after a rest.
+    /// Calls that may begin at once after a pause.
     pub burst: u32,
 }
 
 impl Rate {
-    /// So many calls in a second, and as many at once after a rest.
+    /// Allows this many calls a second, and as many at once after a pause.
     #[must_use]
     pub fn per_second(calls: u32) -> Self {
         Self { interval: Duration::from_secs(1) / calls.max(1), burst: calls.max(1) }
     }
 }
 
-/// A handler made of a function that waits: see [`from_fn`].
+/// A handler made from a function that waits: see [`from_fn`].
 struct AsyncFunction<F> {
     declaration: Declaration,
     function: F,
@@ -251,12 +260,12 @@ where
     }
 
     fn handle(self: Arc<Self>, args: Payload, context: CallContext) -> Handling {
-        // The function itself is called on the runtime, so that nothing of it can hold up a worker.
+        // The function itself is called on the runtime, so that no part of it can delay a worker.
         Handling::later(async move { (self.function)(args, context).await })
     }
 }
 
-/// A handler made of an async function; it runs on the handlers' tokio runtime.
+/// Makes a handler from an async function, which runs on the handlers' tokio runtime.
 ///
 /// ```
 /// use wfhost::dispatch::{Declaration, Rate, Registry, from_fn};
@@ -280,7 +289,7 @@ where
     AsyncFunction { declaration, function }
 }
 
-/// A handler made of a function that does not wait: see [`from_inline_fn`].
+/// A handler made from a function that does not wait: see [`from_inline_fn`].
 struct InlineFunction<F> {
     declaration: Declaration,
     function: F,
@@ -299,7 +308,8 @@ where
     }
 }
 
-/// A handler made of a function that runs on the worker: it must neither wait nor make a system call.
+/// Makes a handler from a function that runs on the worker: it must neither wait nor make a system
+/// call.
 ///
 /// ```
 /// use wfhost::dispatch::{Declaration, Registry, from_inline_fn};

@@ -26,8 +26,8 @@ pub(super) struct InFlightTable {
 }
 
 struct Registration {
-    /// Distinguishes two calls of one key: after a recovery a call may be dispatched again while the
-    /// older one is still ending.
+    /// Distinguishes two calls of one key: after a recovery a call may be dispatched again while
+    /// the older one is still ending.
     number: u64,
     abandoned: CancellationToken,
 }

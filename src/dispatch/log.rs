@@ -1,4 +1,4 @@
-//! `log`: a line in the run's log. It answers null on the worker and needs no grant.
+//! `log`: writes a line to the run's log. It answers null on the worker and needs no grant.
 
 use super::{CallContext, Declaration, Handler, Handling, arguments};
 use crate::process::problem::kind;
@@ -7,9 +7,10 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use std::sync::Arc;
 
-/// Where lines go. It is called on a worker, so it must not wait: it drops and counts what it cannot take.
+/// Receives the lines of the handler. It is called on a worker, so it must not wait: it drops and
+/// counts the lines that it cannot store.
 pub trait LogSink: Send + Sync + 'static {
-    /// Takes a line that was written by this call.
+    /// Receives a line that this call wrote.
     fn log(&self, call: &CallContext, line: LogLine);
 }
 
@@ -26,7 +27,7 @@ pub struct Log<S> {
 }
 
 impl<S: LogSink> Log<S> {
-    /// A handler that writes to this sink.
+    /// Creates a handler that writes to this sink.
     pub fn new(sink: S) -> Self {
         Self { sink }
     }

@@ -1,12 +1,12 @@
-//! What a JSON Schema expects where a value does not fit it, in the words of the one who wrote the value.
+//! Says what a JSON Schema expects where a value does not fit it, in terms of the value's author.
 
 use boon::{ErrorKind, Type, Types};
 use serde_json::Value;
 
-/// Values of an `enum` that are listed.
+/// Values of an `enum` that are listed at most. Arbitrary.
 const CHOICES_MAX: usize = 12;
 
-/// What is expected, as it goes on after "expected": `a string, not a list`.
+/// Returns the text that follows "expected": `a string, not a list`.
 pub(super) fn expected(kind: &ErrorKind<'_, '_>) -> String {
     match kind {
         ErrorKind::Type { got, want } => format!("{}, not {}", types(*want), name(*got)),

@@ -16,8 +16,8 @@
 //! The worker does what takes no time: 1 to 5, and the handler's immediate answer. Arguments above
 //! 64 KiB pass 3 and 4 on a thread for blocking work; a call that has waited, and every future, run
 //! on tokio: on the runtime that the embedder gave, else on one of our own, which the first such
-//! call starts. Spawning a future on tokio may wake one of its threads, which is the one system call
-//! that a worker makes here.
+//! call starts. Spawning a future on tokio may wake one of its threads, which is the one system
+//! call that a worker makes here.
 //!
 //! # Invariants
 //! - **I1** A call is answered once. The obligation to answer is a value; dropping it (a panic, the
@@ -30,8 +30,8 @@
 //! - **I5** Running and queued calls are bounded, for each handler; no answer is larger than the
 //!   process may receive.
 //! - **I6** An abandoned call stops: its future is dropped, its permit and its ticket are free.
-//! - **I7** The permit and the entry in the table of calls in flight are released before the answer,
-//!   so that a call that follows from the answer finds room.
+//! - **I7** The permit and the entry in the table of calls in flight are released before the
+//!   answer, so that a call that follows from the answer finds room.
 //!
 //! What it does not do: it does not enforce a call's timeout (the run does, and abandons the call),
 //! repeats nothing, records nothing, and shares a handler's capacity among runs in the order of

@@ -4,11 +4,12 @@ use crate::process::problem::kind as base;
 use crate::process::{Problem, ProblemClass};
 use std::time::Duration;
 
-/// The kinds of problem that calls add to those of [`process::problem::kind`](crate::process::problem::kind).
+/// The kinds of problem that calls add to those of
+/// [`process::problem::kind`](crate::process::problem::kind).
 pub mod kind {
-    /// More calls of a handler wait than may.
+    /// More calls of a handler are queued than allowed.
     pub const TOO_MANY_CALLS: &str = "too-many-calls";
-    /// No connection to the server came about: nothing was sent.
+    /// No connection to the server could be made: nothing was sent.
     pub const CONNECTION_FAILED: &str = "connection-failed";
     /// The connection broke after the request may have been sent.
     pub const CONNECTION_LOST: &str = "connection-lost";
@@ -16,7 +17,7 @@ pub mod kind {
     pub const HTTP_TIMED_OUT: &str = "http-timed-out";
     /// The server answered with a status that counts as a failure.
     pub const HTTP_STATUS: &str = "http-status";
-    /// The server's answer is no proper HTTP, or is not what was asked for.
+    /// The server's answer is not valid HTTP, or is not what the call asked for.
     pub const BAD_RESPONSE: &str = "bad-response";
     /// The server's answer is larger than allowed.
     pub const RESPONSE_TOO_LARGE: &str = "response-too-large";
@@ -26,10 +27,10 @@ pub mod kind {
     pub const BAD_REDIRECT: &str = "bad-redirect";
 }
 
-/// How much of somebody else's text a problem repeats.
+/// Bytes of foreign text (a name, an error) that a problem repeats at most. Arbitrary.
 const TEXT_BYTES_MAX: usize = 300;
 
-/// The text, cut where it gets long.
+/// Returns the text, cut at [`TEXT_BYTES_MAX`].
 pub(super) fn bounded(text: &str) -> String {
     if text.len() <= TEXT_BYTES_MAX {
         return text.to_owned();
@@ -55,21 +56,22 @@ pub(super) fn unknown_handler(name: &str, known: &str) -> Problem {
 }
 
 pub(super) fn too_many_calls(waiting_max: usize, retry_after: Duration) -> Problem {
-    let mut problem = Problem::new(kind::TOO_MANY_CALLS, "too many calls of this handler wait")
+    let mut problem = Problem::new(kind::TOO_MANY_CALLS, "too many calls of this handler are waiting")
         .with_detail(format!("at most {waiting_max} may wait"))
         .with_class(ProblemClass::Retryable);
     problem.retry_after = Some(retry_after.into());
     problem
 }
 
-/// The host's own failure in the middle of a call. Of a call that is not safe to repeat nobody knows whether it happened.
+/// The host's own failure during a call. The outcome is unknown unless the call is safe to repeat.
 pub(super) fn host_fault(detail: &str, repeatable: bool) -> Problem {
-    Problem::new(base::HOST_FAULT, "the host failed in the middle of the call")
+    Problem::new(base::HOST_FAULT, "the host failed during the call")
         .with_detail(detail)
         .with_unknown_outcome(repeatable)
 }
 
-/// An answer beyond the process's limit. The call itself happened, so it is not to be repeated under another key.
+/// An answer beyond the process's limit. The call itself happened, so it must not be repeated under
+/// another key.
 pub(super) fn answer_too_large(size: usize, limit: u64, repeatable: bool) -> Problem {
     let class = if repeatable { ProblemClass::Definite } else { ProblemClass::Uncertain };
     Problem::new(base::TOO_LARGE, "the handler's answer is larger than the process may receive")

@@ -1,4 +1,4 @@
-//! Which handler has which name. A registry never changes once it is built, so looking one up takes no lock.
+//! Handlers by name. A registry never changes once it is built, so a lookup takes no lock.
 
 use super::handler::{Declaration, Handler};
 use super::problems;
@@ -16,11 +16,11 @@ pub struct Registry {
     entries: BTreeMap<Arc<str>, Arc<RegisteredHandler>>,
 }
 
-/// A handler and what was prepared of its declaration.
+/// A handler, its declaration, and its compiled schema.
 pub(super) struct RegisteredHandler {
     pub(super) handler: Arc<dyn Handler>,
     pub(super) declaration: Declaration,
-    /// Compiled when it is first needed, where it is a built-in handler's; else when the registry is built.
+    /// Compiled when the registry is built; for a built-in handler, when it is first needed.
     schema: OnceLock<Option<Arc<Schema>>>,
 }
 
@@ -28,12 +28,12 @@ pub(super) struct RegisteredHandler {
 #[derive(Default)]
 pub struct RegistryBuilder {
     handlers: Vec<(String, Arc<dyn Handler>)>,
-    /// Those among them whose declarations are our own: their schemas are known to be good, and compiling them takes longer than the
-    /// rest of a short run's start.
+    /// The names of our own handlers: their schemas are known to be valid, and compiling them takes
+    /// longer than the rest of a short run's start.
     built_in: BTreeSet<String>,
 }
 
-/// Why handlers cannot be registered.
+/// The reason why handlers cannot be registered.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistryError {
@@ -43,8 +43,9 @@ pub enum RegistryError {
         /// The name.
         name: String,
     },
-    /// A name is empty, longer than 128 bytes, or has other characters than lowercase letters, digits, `-`, `_` and `.`.
-    #[error("`{name}` is no name of a handler: it may have lowercase letters, digits, `-`, `_` and `.`")]
+    /// A name is empty, longer than 128 bytes, or has other characters than lowercase letters,
+    /// digits, `-`, `_` and `.`.
+    #[error("`{name}` is not a handler's name: a name may have lowercase letters, digits, `-`, `_` and `.`")]
     BadName {
         /// The name.
         name: String,
@@ -54,11 +55,11 @@ pub enum RegistryError {
     BadSchema {
         /// The handler's name.
         name: String,
-        /// What is wrong with it.
+        /// The fault in the schema.
         #[source]
         source: SchemaError,
     },
-    /// A handler that may never run.
+    /// A handler's concurrency is zero, so that it could never run.
     #[error("the handler `{name}` allows no call at all")]
     NoConcurrency {
         /// The handler's name.
@@ -73,7 +74,7 @@ impl RegistryBuilder {
         self.shared(name, Arc::new(handler))
     }
 
-    /// Adds a handler that is used elsewhere too, perhaps under another name.
+    /// Adds a handler that is shared, perhaps under another name.
     #[must_use]
     pub fn shared(mut self, name: impl Into<String>, handler: Arc<dyn Handler>) -> Self {
         self.handlers.push((name.into(), handler));
@@ -124,7 +125,7 @@ impl RegisteredHandler {
         Ok(())
     }
 
-    /// What the arguments must fit.
+    /// Returns the schema of the arguments, compiling it if needed.
     pub(super) fn schema(&self) -> Option<&Arc<Schema>> {
         if self.schema.get().is_none() {
             self.compile().expect("invariant: the schemas of built-in handlers are good");
@@ -136,7 +137,8 @@ impl RegisteredHandler {
         self.declaration.repeatable || self.handler.is_repeatable(args)
     }
 
-    /// Whether the workflow grants this call: the capability at all, then the handler's own check.
+    /// Checks whether the workflow grants this call: first the capability, then the handler's own
+    /// check.
     pub(super) fn check_grant(&self, grants: &Grants, args: &Payload) -> Result<(), Problem> {
         match self.declaration.capability {
             Some(_) => self.handler.check_grant(self.patterns(grants)?, args),
@@ -144,7 +146,7 @@ impl RegisteredHandler {
         }
     }
 
-    /// What is granted under the handler's capability.
+    /// Returns the patterns that are granted under the handler's capability.
     pub(super) fn patterns<'g>(&self, grants: &'g Grants) -> Result<&'g [String], Problem> {
         let Some(capability) = &self.declaration.capability else { return Ok(&[]) };
         let patterns = grants.of(capability).filter(|patterns| !patterns.is_empty());
@@ -154,7 +156,8 @@ impl RegisteredHandler {
         })
     }
 
-    /// The problem of a call whose capability is not granted at all, with the pattern that would grant it.
+    /// Adds the pattern that would grant the call to the problem of a capability that is not
+    /// granted.
     pub(super) fn ungranted(&self, bare: Problem, args: &Payload) -> Problem {
         match (&self.declaration.capability, self.handler.pattern_for(args)) {
             (Some(capability), Some(pattern)) => {
@@ -166,17 +169,17 @@ impl RegisteredHandler {
 }
 
 impl Registry {
-    /// Begins a registry without any handler.
+    /// Begins a registry without handlers.
     pub fn builder() -> RegistryBuilder {
         RegistryBuilder::default()
     }
 
-    /// The handlers' names, in alphabetical order.
+    /// Returns the handlers' names, in alphabetical order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(|name| &**name)
     }
 
-    /// What a handler declares; none where there is no handler of that name.
+    /// Returns a handler's declaration; `None` if there is no handler of that name.
     pub fn declaration(&self, name: &str) -> Option<&Declaration> {
         self.entries.get(name).map(|entry| &entry.declaration)
     }
@@ -184,7 +187,7 @@ impl Registry {
     /// Checks arguments against a handler's schema, before anything runs.
     ///
     /// # Errors
-    /// The problem that a call would be answered with: `unknown-handler` or `bad-arguments`.
+    /// The problem that would answer the call: `unknown-handler` or `bad-arguments`.
     pub fn check_arguments(&self, name: &str, args: &Payload) -> Result<(), Problem> {
         let entry = self.entries.get(name).ok_or_else(|| self.unknown(name))?;
         entry.schema().map_or(Ok(()), |schema| schema.check(args))
@@ -193,7 +196,7 @@ impl Registry {
     /// Checks a pattern that a workflow grants under a capability.
     ///
     /// # Errors
-    /// Why the pattern means nothing, or that no handler has that capability.
+    /// The pattern is not valid, or no handler has that capability.
     pub fn check_pattern(&self, capability: &str, pattern: &str) -> Result<(), String> {
         match self.of_capability(capability) {
             Some(entry) => entry.handler.check_pattern(pattern),
@@ -201,7 +204,7 @@ impl Registry {
         }
     }
 
-    /// The capabilities that handlers have, in alphabetical order.
+    /// Returns the capabilities of all handlers, in alphabetical order.
     pub fn capabilities(&self) -> Vec<&str> {
         let all: BTreeSet<&str> =
             self.entries.values().filter_map(|entry| entry.declaration.capability.as_deref()).collect();
@@ -211,17 +214,18 @@ impl Registry {
     /// Checks whether grants cover a call, before anything runs.
     ///
     /// # Errors
-    /// The problem that the call would be answered with: `unknown-handler`, `not-granted`, or what the handler says.
+    /// The problem that would answer the call: `unknown-handler`, `not-granted`, or the handler's
+    /// own.
     pub fn check_grant(&self, name: &str, grants: &Grants, args: &Payload) -> Result<(), Problem> {
         self.entries.get(name).ok_or_else(|| self.unknown(name))?.check_grant(grants, args)
     }
 
-    /// The narrowest pattern that grants a call: see [`Handler::pattern_for`].
+    /// Returns the narrowest pattern that grants a call: see [`Handler::pattern_for`].
     pub fn pattern_for(&self, name: &str, args: &Payload) -> Option<String> {
         self.entries.get(name)?.handler.pattern_for(args)
     }
 
-    /// Whether a pattern of a capability asks for no more than the others grant.
+    /// Returns whether a pattern of a capability asks for no more than the others grant.
     pub fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
         match self.of_capability(capability) {
             Some(entry) => entry.handler.narrows(granted, wanted),
@@ -238,7 +242,7 @@ impl Registry {
         self.entries.iter()
     }
 
-    /// The first handler of a capability: those that share one agree on its patterns.
+    /// Returns the first handler of a capability: handlers that share one agree on its patterns.
     fn of_capability(&self, capability: &str) -> Option<&Arc<RegisteredHandler>> {
         self.entries.values().find(|entry| entry.declaration.capability.as_deref() == Some(capability))
     }

@@ -1,24 +1,26 @@
-//! The tokio runtime that handlers wait on: the embedder's, or one of our own.
+//! The tokio runtime of the handlers: the embedder's, or one of our own.
 
 use std::sync::OnceLock;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Threads of a runtime of our own. Handlers wait more than they compute; arbitrary.
+/// Threads of our own runtime. Handlers wait more than they compute; arbitrary.
 const THREADS: usize = 2;
 
-/// Threads of it for what blocks: name resolution, checks of large arguments. Arbitrary.
+/// Threads of our own runtime for blocking work: name resolution, checks of large arguments.
+/// Arbitrary.
 const BLOCKING_THREADS_MAX: usize = 32;
 
-/// Where futures of handlers run.
+/// The runtime on which the futures of handlers run.
 pub(super) enum HandlerRuntime {
     /// The embedder's.
     Given(Handle),
-    /// Our own. It is started by the first call that waits: a run of pure guests never does. None: it could not be started.
+    /// Our own, started by the first call that waits: a run of pure guests never starts it. `None`
+    /// if it could not be started.
     Owned(OnceLock<Option<Runtime>>),
 }
 
 impl HandlerRuntime {
-    /// The runtime; none where it could not be started.
+    /// Returns the runtime; `None` if it could not be started.
     pub(super) fn handle(&self) -> Option<&Handle> {
         match self {
             Self::Given(handle) => Some(handle),
@@ -39,7 +41,8 @@ fn start() -> Option<Runtime> {
 
 impl Drop for HandlerRuntime {
     fn drop(&mut self) {
-        // Dropping a runtime waits for its threads, which panics in async context; this doesn't wait.
+        // Dropping a runtime waits for its threads, which panics in async context; this does not
+        // wait.
         if let Self::Owned(runtime) = self
             && let Some(Some(runtime)) = runtime.take()
         {

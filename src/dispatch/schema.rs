@@ -1,8 +1,9 @@
 //! JSON Schemas, compiled once.
 //!
-//! *Rejected*: `jsonschema`, which without its default features still brings 38 packages (big numbers, a backtracking regular
-//! expression engine, a second parking_lot) and changes features below cranelift. `boon` passes the same test suite with 11, and
-//! its patterns run in linear time, which matters where the text comes from a guest.
+//! *Rejected*: `jsonschema`, which without its default features still brings 38 packages (big
+//! numbers, a backtracking regular expression engine, a second parking_lot) and changes features
+//! below cranelift. `boon` passes the same test suite with 11, and its patterns run in linear time,
+//! which matters because the text may come from a guest.
 
 use super::{mismatch, problems};
 use crate::process::{Payload, Problem};
@@ -10,24 +11,24 @@ use serde_json::{Value, json};
 use std::error::Error;
 use std::fmt;
 
-/// Under which the schema is known to its compiler; nothing is ever loaded from it.
+/// The URL of the schema within its compiler; nothing is ever loaded from it.
 const LOCATION: &str = "wfhost:arguments";
 
-/// Mismatches that a problem lists.
+/// Mismatches that a problem lists at most. Arbitrary.
 const MISMATCHES_MAX: usize = 8;
 
-/// A JSON Schema that is ready to check with.
+/// A compiled JSON Schema.
 pub struct Schema {
     compiled: boon::Schemas,
     root: boon::SchemaIndex,
 }
 
-/// Why a schema cannot be used.
+/// The reason why a schema cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct SchemaError(String);
 
-/// Loads nothing: a schema stands for itself.
+/// Loads nothing: a schema must be self-contained.
 struct NoLoader;
 
 impl boon::UrlLoader for NoLoader {
@@ -37,7 +38,7 @@ impl boon::UrlLoader for NoLoader {
 }
 
 impl Schema {
-    /// Compiles a schema: draft 2020-12 unless its `$schema` says another.
+    /// Compiles a schema: draft 2020-12 unless its `$schema` names another.
     ///
     /// # Errors
     /// The schema is not valid, or refers to something outside itself.
@@ -50,7 +51,8 @@ impl Schema {
         Ok(Self { compiled, root })
     }
 
-    /// Lists where a value does not fit: a JSON Pointer and what was expected there. At most eight; none if it fits.
+    /// Lists the mismatches of a value: a JSON Pointer and what was expected there. At most eight;
+    /// empty if the value fits.
     pub fn mismatches(&self, value: &Value) -> Vec<(String, String)> {
         let mut found = Vec::new();
         if let Some(at) = number_out_of_range(value) {
@@ -64,7 +66,7 @@ impl Schema {
     /// Checks the arguments of a call.
     ///
     /// # Errors
-    /// The problem `bad-arguments`, with the places that do not fit in `data.mismatches`.
+    /// The problem `bad-arguments`, with the mismatches in `data.mismatches`.
     pub fn check(&self, args: &Payload) -> Result<(), Problem> {
         let Payload::Json(json) = args else {
             return Err(problems::bad_arguments("the arguments must be JSON"));
@@ -77,7 +79,7 @@ impl Schema {
     }
 }
 
-/// Gathers the leaves of the tree of errors.
+/// Collects the leaves of the tree of errors.
 fn collect(error: &boon::ValidationError<'_, '_>, found: &mut Vec<(String, String)>) {
     if found.len() == MISMATCHES_MAX {
         return;
@@ -91,7 +93,8 @@ fn collect(error: &boon::ValidationError<'_, '_>, found: &mut Vec<(String, Strin
     }
 }
 
-/// Bounds on numbers are compared as 64-bit floats, so a number that is none would pass them all.
+/// Returns where a number lies outside the range of 64-bit floats. Bounds are compared as such
+/// floats, so the number would pass them all.
 fn number_out_of_range(value: &Value) -> Option<String> {
     match value {
         Value::Number(number) => number.as_f64().is_none_or(|n| !n.is_finite()).then(String::new),
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mismatch_is_told_with_its_place() {
+    fn each_mismatch_is_reported_with_its_place() {
         let problem = check(r#"{"count": 11, "name": "Ann", "more": 1}"#).unwrap_err();
         assert_eq!(problem.kind, kind::BAD_ARGUMENTS);
         let data = problem.data.unwrap().to_value();

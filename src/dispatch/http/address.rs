@@ -1,14 +1,14 @@
-//! Which addresses a request may go to.
+//! Checks the addresses that requests go to.
 //!
-//! What is refused unless the operator permits it: everything that the IANA special-purpose registries (RFC 6890) do not call
-//! globally reachable, multicast, and the addresses of cloud metadata services. An IPv6 address that carries an IPv4 address (mapped,
-//! NAT64, 6to4) is judged by that.
+//! Refused unless the operator permits them: all addresses that the IANA special-purpose registries
+//! (RFC 6890) do not call globally reachable, multicast, and the addresses of cloud metadata
+//! services. An IPv6 address that embeds an IPv4 address (mapped, NAT64, 6to4) is judged by that.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// An exception of the operator's: requests may go there although the address is not public.
+/// An exception by the operator: requests may go there although the address is not public.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Permission {
     /// The addresses that share their first bits with this one.
@@ -18,28 +18,28 @@ pub enum Permission {
         /// How many leading bits count.
         prefix: u8,
     },
-    /// Whatever this name resolves to.
+    /// Every address that this name resolves to.
     Host(String),
 }
 
-/// Why a text is no [`Permission`].
+/// The reason why a text is not a [`Permission`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct PermissionError {
-    /// What is wrong with it.
+    /// The fault in the text.
     pub message: String,
     /// What to write instead.
     pub hint: String,
 }
 
-/// What a permission may be.
+/// The forms of a permission.
 const FORMS: &str = "write an address (127.0.0.1, ::1), a network (10.0.0.0/8), localhost, or a name (db.internal)";
 
 impl FromStr for Permission {
     type Err = PermissionError;
 
-    /// Reads `10.0.0.0/8`, `::1`, `localhost`, or `db.internal`. A single word is taken for a slip, unless it ends in a dot, as absolute
-    /// names do: `db.`.
+    /// Parses `10.0.0.0/8`, `::1`, `localhost`, or `db.internal`. A single word is taken for a
+    /// mistake, unless it ends in a dot, as absolute names do: `db.`.
     fn from_str(text: &str) -> Result<Self, PermissionError> {
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let Ok(address) = address.parse::<IpAddr>() else { return host(text) };
@@ -53,7 +53,7 @@ impl FromStr for Permission {
     }
 }
 
-/// Reads the name of a host, and finds out what else was meant.
+/// Parses the name of a host; the hint of a failure says what was probably meant.
 fn host(text: &str) -> Result<Permission, PermissionError> {
     let refuse = |message: &str, hint: String| Err(PermissionError { message: message.to_owned(), hint });
     if let Ok(url) = url::Url::parse(text)
@@ -66,7 +66,7 @@ fn host(text: &str) -> Result<Permission, PermissionError> {
         && port.bytes().all(|byte| byte.is_ascii_digit())
     {
         let host = host.trim_matches(['[', ']']);
-        return refuse("a permission has no port: it holds for all of them", format!("write {host}"));
+        return refuse("a permission has no port: it applies to all ports", format!("write {host}"));
     }
     let name = match url::Host::parse(text) {
         Ok(url::Host::Domain(name)) => name,
@@ -75,24 +75,24 @@ fn host(text: &str) -> Result<Permission, PermissionError> {
             let hint = format!("write {}", plain.trim_matches(['[', ']']));
             return refuse("this is an odd way to write an address", hint);
         }
-        Err(_) if text.contains('/') => return refuse("only an address has a prefix", FORMS.to_owned()),
+        Err(_) if text.contains('/') => return refuse("only an address may have a prefix", FORMS.to_owned()),
         Err(_) => return refuse("this is neither an address nor a name", FORMS.to_owned()),
     };
     if name.contains('*') {
-        return refuse("a permission is no pattern", "name each host, or the network: 10.0.0.0/8".to_owned());
+        return refuse("a permission is not a pattern", "name each host, or the network: 10.0.0.0/8".to_owned());
     }
     match name.strip_suffix('.') {
         Some(absolute) if !absolute.is_empty() => Ok(Permission::Host(absolute.to_owned())),
         None if name.contains('.') || name == "localhost" => Ok(Permission::Host(name)),
         _ => {
             let hint = format!("{FORMS}; a name that is a single word ends in a dot: {name}.");
-            refuse("this is neither an address nor the whole name of a host", hint)
+            refuse("this is neither an address nor the full name of a host", hint)
         }
     }
 }
 
 impl fmt::Display for Permission {
-    /// As it is read by [`FromStr`].
+    /// Writes the form that [`FromStr`] parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Network { address, prefix } if *prefix == if address.is_ipv4() { 32 } else { 128 } => {
@@ -106,7 +106,7 @@ impl fmt::Display for Permission {
 }
 
 impl Permission {
-    /// Whether whatever the other one permits is permitted by this one too.
+    /// Returns whether this permission permits every address that the other one permits.
     #[must_use]
     pub fn includes(&self, other: &Self) -> bool {
         match (self, other) {
@@ -130,13 +130,13 @@ impl Permission {
     }
 }
 
-/// Whether two addresses of so many bits share their first ones.
+/// Returns whether two addresses of `bits` bits share the first `prefix` ones.
 fn shares(left: u128, right: u128, bits: u8, prefix: u8) -> bool {
     let unlike = left ^ right;
     unlike.checked_shr(u32::from(bits - prefix)).unwrap_or(0) == 0
 }
 
-/// An address that nothing permits.
+/// An address that no permission covers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Refused {
     pub(super) host: String,
@@ -145,7 +145,7 @@ pub(super) struct Refused {
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The address itself is not told: what a name resolves to inside is not the guest's to know.
+        // Without the address: a guest must not learn what a name resolves to inside the network.
         write!(f, "`{}` is at {}", crate::dispatch::problems::bounded(&self.host), self.why)
     }
 }
@@ -162,7 +162,7 @@ pub(super) fn check(permissions: &[Permission], host: &str, ip: IpAddr) -> Resul
     if permissions.iter().any(is_permitted) { Ok(()) } else { Err(Refused { host: host.to_owned(), why }) }
 }
 
-/// The IPv4 address that an IPv6 address stands for.
+/// Returns the IPv4 address that an IPv6 address embeds.
 fn carried(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(ip) = ip else { return None };
     let bits = ip.to_bits();
@@ -173,7 +173,7 @@ fn carried(ip: IpAddr) -> Option<Ipv4Addr> {
     }
 }
 
-/// Why an address is not public; none if it is.
+/// Returns why an address is not public; `None` if it is.
 fn reserved(ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(ip) => reserved_v4(ip),

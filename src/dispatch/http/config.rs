@@ -1,4 +1,4 @@
-//! What the operator decides of `http`.
+//! The operator's settings of `http`.
 
 use super::address::Permission;
 use crate::dispatch::Rate;
@@ -6,33 +6,33 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// What the operator decides of `http`, for every run of the host. All bounds of the default are arbitrary.
+/// The operator's settings of `http`, for every run of the host. All default bounds are arbitrary.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpConfig {
-    /// Places that requests may go to although their address is not public.
+    /// Targets that requests may reach although their address is not public.
     pub permissions: Vec<Permission>,
-    /// Addresses of names, looked at before DNS. They are checked like any other.
+    /// Addresses of names, consulted before DNS. They are checked like any other.
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
-    /// Certificates (DER) that are trusted beside those that the Mozilla programme trusts.
+    /// Certificates (DER) that are trusted besides those of the Mozilla programme.
     pub roots: Vec<Vec<u8>>,
-    /// How long a TCP connection may take to come about: 10 seconds.
+    /// How long connecting by TCP may take: 10 seconds.
     pub connect_timeout: Duration,
-    /// How long a request may take with its redirects and its answer's body, where the call says nothing: 30 seconds.
+    /// How long a request may take, redirects and body included, unless the call says: 30 seconds.
     pub timeout: Duration,
-    /// What a call may ask for at most: 10 minutes.
+    /// The longest timeout that a call may ask for: 10 minutes.
     pub timeout_max: Duration,
-    /// Bytes of a response's body after decompression: 8 MiB. The limit of the process holds too.
+    /// Bytes of a response's body after decompression: 8 MiB. The process's limit applies too.
     pub response_bytes_max: u64,
-    /// Requests at one time, 256, and those that may wait for their turn, 10,000.
+    /// Requests that may run at one time: 256.
     pub concurrent_max: usize,
-    /// See [`concurrent_max`](Self::concurrent_max).
+    /// Requests that may be queued: 10,000.
     pub waiting_max: usize,
-    /// How often requests may begin; none: as often as they come.
+    /// How often requests may begin; `None` if without limit.
     pub rate: Option<Rate>,
-    /// Connections that are kept for the next request to the same host: 32, for 90 seconds.
+    /// Idle connections kept for each host: 32, for 90 seconds.
     pub idle_connections_per_host_max: usize,
-    /// What the header `user-agent` says where the call says nothing.
+    /// The header `user-agent`, unless the call sets its own.
     pub user_agent: String,
 }
 

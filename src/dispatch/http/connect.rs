@@ -1,10 +1,13 @@
-//! Connections. Every one passes the check of its address here, whatever made it: a name, an address in the URL, a redirect.
+//! Connections. The address of every connection is checked here, whatever its origin: a name, an
+//! address in the URL, a redirect.
 //!
-//! A name is resolved once. What the resolver gives to the connector are the addresses that passed, so no second look-up can
-//! bring another one. An address in a URL never reaches the resolver, so the connector looks at those.
+//! A name is resolved once. The resolver passes only the allowed addresses to the connector, so no
+//! second lookup can yield another one. An address in a URL never reaches the resolver, so the
+//! connector checks those.
 //!
-//! *Rejected*: reqwest. It cannot tell whether a request that timed out had a connection, on which hangs whether its outcome
-//! is known; and it reads proxy variables and follows redirects unless told not to. hyper's own client does neither.
+//! *Rejected*: reqwest. It cannot report whether a request that timed out had a connection, which
+//! decides whether its outcome is known; and it reads proxy variables and follows redirects unless
+//! configured otherwise. hyper's own client does neither.
 
 use super::address::{self, Refused};
 use super::config::HttpConfig;
@@ -26,25 +29,25 @@ use std::time::Duration;
 use tower_http::decompression::Decompression;
 use tower_service::Service;
 
-/// Header fields that a response may have.
+/// Header fields of a response at most. Arbitrary.
 const RESPONSE_HEADERS_MAX: usize = 100;
 
-/// Bytes that the head of a response may have.
+/// Bytes of a response's head at most. Arbitrary.
 pub(super) const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
 
-/// How long an unused connection is kept.
+/// How long an unused connection is kept. Arbitrary.
 const IDLE_CONNECTION: Duration = Duration::from_secs(90);
 
 type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// What sends requests, keeps connections and decompresses responses.
+/// The client that sends requests, pools connections and decompresses responses.
 pub(super) type Sender = Decompression<Client<HttpsConnector<CheckedConnector>, Full<Bytes>>>;
 
-/// Builds what sends requests.
+/// Builds the client.
 ///
 /// # Errors
-/// One of the operator's certificates is none.
+/// One of the operator's certificates is not valid.
 pub(super) fn sender(config: &Arc<HttpConfig>) -> Result<Sender, rustls::Error> {
     let mut tcp = HttpConnector::new_with_resolver(Resolver(Arc::clone(config)));
     tcp.enforce_http(false);
@@ -77,7 +80,7 @@ fn tls(config: &HttpConfig) -> Result<rustls::ClientConfig, rustls::Error> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Resolves names, and gives only addresses that requests may go to.
+/// Resolves names to the addresses that requests may go to.
 #[derive(Clone)]
 pub(super) struct Resolver(Arc<HttpConfig>);
 
@@ -117,7 +120,7 @@ impl Service<Name> for Resolver {
     }
 }
 
-/// Makes TCP connections, after a look at the address where the URL has one.
+/// Makes TCP connections, after a check of the address if the URL has one.
 #[derive(Clone)]
 pub(super) struct CheckedConnector {
     config: Arc<HttpConfig>,
@@ -145,7 +148,8 @@ impl Service<Uri> for CheckedConnector {
     }
 }
 
-/// Finds an error of a type among those that caused another. I/O errors hide what they carry from `source`.
+/// Finds an error of a type among the causes of another. `source` does not show the error that an
+/// I/O error wraps.
 pub(super) fn cause<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) -> Option<&'e T> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -161,7 +165,7 @@ pub(super) fn cause<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) ->
     None
 }
 
-/// The address that was refused, where that is why there is no connection.
+/// Returns the refused address, if that is why there is no connection.
 pub(super) fn refusal<'e>(error: &'e (dyn Error + 'static)) -> Option<&'e Refused> {
     cause(error)
 }

@@ -1,4 +1,4 @@
-//! Sends a request, follows redirects, reads the answer, and tells what is known where something fails.
+//! Sends a request, follows redirects, reads the answer, and classifies failures by what is known.
 
 use super::config::HttpConfig;
 use super::connect::{self, Sender};
@@ -16,19 +16,21 @@ use std::error::Error;
 use tower_service::Service;
 use url::Url;
 
-/// Asks whether a hop is granted.
+/// Checks whether a hop is granted.
 pub(super) type IsGranted<'a> = dyn Fn(&Method, &Url) -> Result<(), Problem> + Send + Sync + 'a;
 
-/// How far a request has come, for when it is cut off.
+/// The progress of a request, in case it is cut off.
 #[derive(Default)]
 struct Progress {
     connection: Option<CaptureConnection>,
-    /// A server has taken a request that is not safe to repeat, and sent us on to see what came of it.
+    /// Whether a server has accepted a request that is not safe to repeat, and redirected us to its
+    /// outcome.
     has_happened: bool,
 }
 
 impl Progress {
-    /// Whether the server may have seen anything of the current hop: a connection was there to send it on.
+    /// Returns whether the server may have seen the current hop: there was a connection to send it
+    /// on.
     fn may_have_been_sent(&self) -> bool {
         self.connection.as_ref().is_some_and(|capture| capture.connection_metadata().is_some())
     }
@@ -64,7 +66,7 @@ pub(super) async fn exchange(
     }
 }
 
-/// Sends the request, and again where a redirect leads; each hop is granted by itself.
+/// Sends the request and follows its redirects; the grant of each hop is checked.
 async fn follow(
     mut sender: Sender,
     request: &mut Request,
@@ -83,7 +85,7 @@ async fn follow(
         if size_of_head(&head.headers) > connect::RESPONSE_HEAD_BYTES_MAX {
             return Err(bad_response(request, "its header is too large"));
         }
-        let next = if request.redirects == 0 { None } else { redirect(head.status, &head.headers) };
+        let next = if request.redirects == 0 { None } else { redirect_target(head.status, &head.headers) };
         let Some(location) = next else {
             return read(request, head.status, head.headers, body, limit).await;
         };
@@ -92,11 +94,11 @@ async fn follow(
             return Err(bad_redirect(request, format!("more than {} redirects", request.redirects)));
         }
         let url = target::join(&request.url, &location).map_err(|error| bad_redirect(request, error))?;
-        progress.has_happened |= take(request, head.status, url) && !request.repeatable;
+        progress.has_happened |= redirect(request, head.status, url) && !request.repeatable;
     }
 }
 
-/// The request of one hop.
+/// Builds the request of one hop.
 fn message(request: &Request) -> Result<http::Request<Full<Bytes>>, Problem> {
     let mut message = http::Request::new(Full::new(request.body.clone()));
     *message.method_mut() = request.method.clone();
@@ -109,21 +111,22 @@ fn message(request: &Request) -> Result<http::Request<Full<Bytes>>, Problem> {
     Ok(message)
 }
 
-/// HTTP/1 is read by the buffer, so the bound of the client below is a rough one.
+/// Sums the bytes of the head. HTTP/1 is read in buffers, so the client's own bound is only a rough
+/// one.
 fn size_of_head(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum()
 }
 
-/// Where a response sends us.
-fn redirect(status: StatusCode, headers: &HeaderMap) -> Option<String> {
+/// Returns the location of a redirect; `None` if the response is not one.
+fn redirect_target(status: StatusCode, headers: &HeaderMap) -> Option<String> {
     let leads = matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308);
     let location = headers.get(header::LOCATION).filter(|_| leads)?;
     Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
 }
 
-/// Makes the request the one of the next hop, as the Fetch standard has it: 303, and 301 and 302 after a POST, go on with a
-/// GET without a body. True: they do.
-fn take(request: &mut Request, status: StatusCode, url: Url) -> bool {
+/// Turns the request into that of the next hop, by the Fetch standard: 303, and 301 and 302 after a
+/// POST, continue with a GET without a body. Returns whether the request became a GET.
+fn redirect(request: &mut Request, status: StatusCode, url: Url) -> bool {
     let becomes_get = match status.as_u16() {
         303 => !matches!(request.method, Method::GET | Method::HEAD),
         301 | 302 => request.method == Method::POST,
@@ -139,8 +142,8 @@ fn take(request: &mut Request, status: StatusCode, url: Url) -> bool {
         }
     }
     if !target::is_same_origin(&request.url, &url) {
-        // A key may sit in a field of any name, so what is kept is a list, not what is dropped.
-        let foreign = request.headers.keys().filter(|name| !goes_anywhere(name)).cloned().collect::<Vec<_>>();
+        // A key may be in a field of any name, so the list names the fields that are kept.
+        let foreign = request.headers.keys().filter(|name| !holds_no_secret(name)).cloned().collect::<Vec<_>>();
         for name in foreign {
             request.headers.remove(name);
         }
@@ -149,8 +152,8 @@ fn take(request: &mut Request, status: StatusCode, url: Url) -> bool {
     becomes_get
 }
 
-/// Fields that hold no secret.
-fn goes_anywhere(name: &HeaderName) -> bool {
+/// Returns whether a field holds no secret, so that any origin may receive it.
+fn holds_no_secret(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "accept"
@@ -168,7 +171,7 @@ fn goes_anywhere(name: &HeaderName) -> bool {
     )
 }
 
-/// Reads the body and makes the answer.
+/// Reads the body and builds the answer.
 async fn read<B>(
     request: &Request,
     status: StatusCode,
@@ -182,9 +185,10 @@ where
 {
     let is_expected = request.expects(status);
     let limit = if is_expected { limit } else { limit.min(FAILURE_BODY_BYTES_MAX) };
-    // The answer to HEAD has the fields of a body and none (RFC 9110, section 9.3.2); decompressing that would fail.
+    // The answer to HEAD has the fields of a body but no body (RFC 9110, section 9.3.2), so
+    // decompression would fail.
     let has_body = request.method != Method::HEAD;
-    let (body, is_whole) = if has_body { gather(request, body, limit).await? } else { (Vec::new(), true) };
+    let (body, is_whole) = if has_body { read_body(request, body, limit).await? } else { (Vec::new(), true) };
     let response = Response { status, headers, url: request.url.clone(), body };
     if !is_expected {
         return Err(response.failure(&request.method, &target::shown(&request.url), is_whole, request.repeatable));
@@ -192,8 +196,8 @@ where
     if is_whole { response.answer(request.read_as) } else { Err(response::too_large(limit, request.repeatable)) }
 }
 
-/// The body up to a limit, and whether that is all of it.
-async fn gather<B>(request: &Request, mut body: B, limit: u64) -> Result<(Vec<u8>, bool), Problem>
+/// Reads the body up to a limit. Returns whether that is all of it, too.
+async fn read_body<B>(request: &Request, mut body: B, limit: u64) -> Result<(Vec<u8>, bool), Problem>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
@@ -211,7 +215,7 @@ where
     Ok((bytes, true))
 }
 
-/// What is known after a request that got no response.
+/// Returns the problem of a request that got no response.
 fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -> Problem {
     if let Some(refused) = connect::refusal(error) {
         return Problem::new(kind::ADDRESS_REFUSED, "requests may not go to that address")
@@ -220,7 +224,7 @@ fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -
     }
     if !is_sent {
         let class = match connect::cause::<rustls::Error>(error) {
-            // Another try meets the same certificate.
+            // A retry would get the same certificate.
             Some(rustls::Error::InvalidCertificate(_)) => ProblemClass::Definite,
             _ => ProblemClass::Retryable,
         };
@@ -229,7 +233,7 @@ fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -
             .with_class(class);
     }
     if was_refused(error) {
-        return lost(request, "the server did not take the request").with_class(ProblemClass::Retryable);
+        return lost(request, "the server did not process the request").with_class(ProblemClass::Retryable);
     }
     let is_malformed = connect::cause::<hyper::Error>(error).is_some_and(hyper::Error::is_parse);
     if is_malformed {
@@ -238,12 +242,13 @@ fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -
     lost(request, &innermost(error))
 }
 
-/// Whether an HTTP/2 server promises that it has done nothing with the request (RFC 9113, section 8.7).
+/// Returns whether an HTTP/2 server promises that it did not process the request (RFC 9113, section
+/// 8.7).
 fn was_refused(error: &(dyn Error + 'static)) -> bool {
     connect::cause::<h2::Error>(error).and_then(h2::Error::reason) == Some(h2::Reason::REFUSED_STREAM)
 }
 
-/// What is known after a body that broke off.
+/// Returns the problem of a body that broke off.
 fn broken(error: Box<dyn Error + Send + Sync>, request: &Request) -> Problem {
     let error: &(dyn Error + 'static) = &*error;
     match connect::cause::<hyper::Error>(error) {
@@ -258,10 +263,10 @@ fn lost(request: &Request, why: &str) -> Problem {
         .with_unknown_outcome(request.repeatable)
 }
 
-/// The server has seen the request, and what it says of it is not to be understood.
+/// Returns the problem of a response that cannot be understood. The server has seen the request.
 fn bad_response(request: &Request, why: &str) -> Problem {
     let class = if request.repeatable { ProblemClass::Definite } else { ProblemClass::Uncertain };
-    Problem::new(kind::BAD_RESPONSE, "the server's answer is no proper HTTP")
+    Problem::new(kind::BAD_RESPONSE, "the server's answer is not valid HTTP")
         .with_detail(format!("{}: {why}", target::shown(&request.url)))
         .with_class(class)
 }
@@ -273,7 +278,7 @@ fn bad_redirect(request: &Request, why: String) -> Problem {
         .with_class(class)
 }
 
-/// The first cause, in words.
+/// Returns the text of the innermost cause.
 fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {

@@ -1,4 +1,4 @@
-//! `http`: requests to servers.
+//! `http`: sends requests to servers.
 //!
 //! # Arguments
 //! ```yaml
@@ -6,40 +6,49 @@
 //! method: POST                         # GET; HEAD, POST, PUT, PATCH, DELETE, OPTIONS
 //! headers: { accept: text/csv }        # a text or a list of texts each
 //! query: { page: 2, tag: [a, b] }      # appended to the URL's own
-//! body: { json: { name: Ann } }        # or { text: … }, { base64: … }; sets content-type where the headers do not
+//! body: { json: { name: Ann } }        # or { text: … }, { base64: … }; sets content-type if headers do not
 //! timeout: 30s                         # ms, s, m, h; for everything, redirects and body included
 //! max-response-bytes: 100000           # after decompression
 //! redirects: 0                         # 5 for GET, HEAD and OPTIONS, else 0; 5 at most
-//! expect: ["2xx", 404]                 # statuses that are answers; ["2xx", "3xx"]. Any other is a problem; "*" is every status
+//! expect: ["2xx", 404]                 # statuses that are answers; ["2xx", "3xx"]. "*" is every status.
+//!                                      # Any other status is a problem
 //! as: auto                             # json, text, base64; bytes answers with the body alone
-//! repeatable: true                     # the server knows the Idempotency-Key: a repeat does no harm
+//! repeatable: true                     # the server honours the Idempotency-Key: a repeat is harmless
 //! ```
 //! # Answer
-//! `{ status, url, headers, encoding, body }`. `encoding` is `json` (the body is the value, byte for byte), `text`, `base64`, or
-//! `none` (it is null). `url` is where the last redirect led. Names of header fields are in lower case.
+//! `{ status, url, headers, encoding, body }`. `encoding` is `json` (the body is the value, byte
+//! for byte), `text`, `base64`, or `none` (the body is null). `url` is the target of the last
+//! redirect. Names of header fields are in lower case.
 //!
 //! # Problems
 //! | kind | class | when |
 //! |---|---|---|
-//! | `not-granted`, `address-refused` | definite | the grant, the operator |
-//! | `connection-failed` | retryable | no connection, no name; definite where the certificate is not valid |
-//! | `http-timed-out` | retryable | and nothing was sent, or a repeat does no harm; else uncertain |
-//! | `connection-lost` | retryable | where a repeat does no harm; else uncertain |
-//! | `http-status` | definite | a status that was not expected; retryable after 408, 425, 429, 503, and after another 5xx where a repeat does no harm, else uncertain. `retry-after` is honoured; `data` is the answer with 16 KiB of its body |
-//! | `response-too-large`, `bad-response`, `bad-redirect` | definite | where a repeat does no harm; else uncertain, since the server has seen the request |
+//! | `not-granted`, `address-refused` | definite | refused by the grant, by the operator |
+//! | `connection-failed` | retryable | no connection, no name; definite if the certificate is not valid |
+//! | `http-timed-out` | retryable | if nothing was sent, or a repeat is harmless; else uncertain |
+//! | `connection-lost` | retryable | if a repeat is harmless; else uncertain |
+//! | `http-status` | definite | an unexpected status; see below |
+//! | `response-too-large`, `bad-response`, `bad-redirect` | definite | if a repeat is harmless; else uncertain |
 //!
-//! Where a redirect turned a request that is not safe to repeat into a GET (303, say), that request has happened: every problem after
-//! it is uncertain. A repeat does no harm where the method is idempotent, or the call says `repeatable`. Every method that is not safe carries the
-//! logical call's key in `Idempotency-Key` (as its BLAKE3 digest where it does not fit a header field), unless the call sets its own.
+//! Problems of the last row are uncertain because the server has seen the request. `http-status` is
+//! retryable after 408, 425, 429, 503, and after another 5xx if a repeat is harmless, else
+//! uncertain there. `retry-after` is honoured; `data` is the answer with 16 KiB of its body.
+//!
+//! If a redirect turned a request that is not safe to repeat into a GET (303, say), that request
+//! has happened: every later problem is uncertain. A repeat is harmless if the method is
+//! idempotent, or the call says `repeatable`. Every method that is not safe carries the logical
+//! call's key in `Idempotency-Key` (as its BLAKE3 digest if it does not fit a header field), unless
+//! the call sets its own.
 //!
 //! # Invariants
-//! - **H1** Each hop, redirects too, matches a pattern that the workflow grants ([`Pattern`]), after one normalisation by which it
-//!   is both checked and sent.
-//! - **H2** Each connection goes to an address that was checked: public, or permitted by the operator ([`HttpConfig`]). Names are
-//!   resolved once for it. A connection that is used again was checked when it was made, by the same rules.
-//! - **H3** No environment variable has a say: no proxy, no certificate store.
-//! - **H4** What is read is bounded: head of 64 KiB and 100 fields, body after decompression.
-//! - **H5** At a redirect to another origin only those header fields go along that hold no secret.
+//! - **H1** Each hop, redirects included, matches a pattern that the workflow grants ([`Pattern`]);
+//!   the URL that is checked and the URL that is sent are the same normalised one.
+//! - **H2** Each connection goes to an address that was checked: public, or permitted by the
+//!   operator ([`HttpConfig`]). Names are resolved once for it. A reused connection was checked
+//!   when it was made, by the same rules.
+//! - **H3** No environment variable has any influence: no proxy, no certificate store.
+//! - **H4** Responses are bounded: the head at 64 KiB and 100 fields, the body after decompression.
+//! - **H5** A redirect to another origin carries only those header fields that hold no secret.
 
 mod address;
 mod config;
@@ -66,18 +75,18 @@ use std::sync::{Arc, OnceLock};
 /// The capability under which requests are granted.
 const CAPABILITY: &str = handler::HTTP;
 
-/// Patterns that are kept ready. Arbitrary; beyond it they are all forgotten and read again.
+/// Parsed patterns that are cached. Arbitrary; beyond it the cache is cleared.
 const PATTERNS_MAX: usize = 4096;
 
-/// The handler `http`. The arguments, answers and problems are the page of [this module](self).
+/// The handler `http`. [This module](self) documents its arguments, answers and problems.
 pub struct Http {
     config: Arc<HttpConfig>,
-    /// Made by the first request: reading the roots of trust takes longer than starting a host.
+    /// Built by the first request: reading the roots of trust takes longer than starting a host.
     sender: OnceLock<Sender>,
     patterns: RwLock<HashMap<String, Option<Arc<Pattern>>>>,
 }
 
-/// Why an `http` handler cannot be made.
+/// The reason why an `http` handler cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HttpError {
@@ -87,7 +96,7 @@ pub enum HttpError {
 }
 
 impl Http {
-    /// A handler with this configuration.
+    /// Creates a handler with this configuration.
     ///
     /// # Errors
     /// A certificate of the configuration cannot be used.
@@ -104,7 +113,7 @@ impl Http {
         self.sender.get_or_init(make).clone()
     }
 
-    /// Whether one of the patterns grants a request.
+    /// Checks that one of the patterns grants a request.
     fn is_granted(&self, patterns: &[String], method: &http::Method, url: &url::Url) -> Result<(), Problem> {
         let grants = |text: &String| self.pattern(text).is_some_and(|pattern| pattern.matches(method, url));
         if patterns.iter().any(grants) {
@@ -118,7 +127,7 @@ impl Http {
             .with_data(&data))
     }
 
-    /// A pattern, read once. None: it is none, and grants nothing.
+    /// Returns a pattern, parsed once; `None` if it is not valid, and so grants nothing.
     fn pattern(&self, text: &str) -> Option<Arc<Pattern>> {
         if let Some(known) = self.patterns.read().get(text) {
             return known.clone();
@@ -171,7 +180,7 @@ impl Handler for Http {
     }
 
     fn check_grant(&self, patterns: &[String], args: &Payload) -> Result<(), Problem> {
-        let (method, url) = request::place(args)?;
+        let (method, url) = request::target_of(args)?;
         self.is_granted(patterns, &method, &url)
     }
 

@@ -1,4 +1,4 @@
-//! What a workflow grants: `GET https://*.example.com/path/*`.
+//! The patterns by which a workflow grants requests: `GET https://*.example.com/path/*`.
 //!
 //! ```text
 //! pattern = [methods " "] scheme "://" host [":" port] [path]
@@ -6,12 +6,14 @@
 //! scheme  = "https" | "http"
 //! host    = "*" | "*." name | name | address   `*.` stands for one label or more, never for none
 //! port    = "*" | number                    none: the scheme's own
-//! path    = "/" segments                    none: every path. A segment `*` is any one segment; at the end, any rest
+//! path    = "/" segments                    none: every path. A segment `*` is any one segment;
+//!                                           at the end, any rest
 //! ```
-//! Names are compared after IDNA, paths after percent-decoding, segment by segment. A request's query is free.
+//! Names are compared after IDNA, paths after percent-decoding, segment by segment. A request's
+//! query is not restricted.
 //!
-//! Servers disagree on what an encoded slash, a doubly encoded dot or `..;` means, so a request whose path has one is
-//! matched by patterns without a path only.
+//! Servers disagree on what an encoded slash, a doubly encoded dot or `..;` means, so only patterns
+//! without a path match a request whose path has one.
 
 use http::Method;
 use percent_encoding::percent_decode_str;
@@ -19,20 +21,20 @@ use std::borrow::Cow;
 use std::str::FromStr;
 use url::{Host, Url};
 
-/// Longest pattern, in bytes.
+/// Longest pattern, in bytes. Arbitrary.
 const PATTERN_BYTES_MAX: usize = 2048;
 
-/// How often a path is decoded to find what a careless server would see in it.
+/// How often a path is decoded to find what a careless server could read in it.
 const DECODINGS_MAX: usize = 3;
 
-/// What a workflow grants of `http`.
+/// A pattern of the requests that a workflow grants.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pattern {
-    /// None: every method.
+    /// `None` for every method.
     methods: Option<Vec<Method>>,
     is_https: bool,
     host: HostPattern,
-    /// None: every port.
+    /// `None` for every port.
     port: Option<u16>,
     path: Option<PathPattern>,
 }
@@ -40,7 +42,7 @@ pub struct Pattern {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum HostPattern {
     Any,
-    /// Every name below this one.
+    /// Every subdomain of this name.
     Below(String),
     Exactly(Host<String>),
 }
@@ -48,7 +50,7 @@ enum HostPattern {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct PathPattern {
     segments: Vec<Segment>,
-    /// Whether anything may follow.
+    /// Whether further segments may follow.
     is_open: bool,
 }
 
@@ -76,14 +78,14 @@ impl FromStr for Pattern {
             _ => return Err(format!("the scheme must be `https` or `http`, not `{scheme}`")),
         };
         if let Some(odd) = rest.chars().find(|c| matches!(c, '?' | '#' | '@' | '\\') || c.is_whitespace()) {
-            return Err(format!("a pattern has no `{odd}` after the scheme"));
+            return Err(format!("a pattern may have no `{odd}` after the scheme"));
         }
         let (authority, path) = rest.find('/').map_or((rest, None), |at| (&rest[..at], Some(&rest[at..])));
         let (host, port) = split_port(authority)?;
         let port = match port {
             None => Some(if is_https { 443 } else { 80 }),
             Some("*") => None,
-            Some(port) => Some(port.parse().map_err(|_| format!("`{port}` is no port"))?),
+            Some(port) => Some(port.parse().map_err(|_| format!("`{port}` is not a port"))?),
         };
         let path = path.map(path_of).transpose()?;
         Ok(Self { methods, is_https, host: host_of(host)?, port, path })
@@ -94,8 +96,9 @@ fn methods_of(text: &str) -> Result<Option<Vec<Method>>, String> {
     if text == "*" {
         return Ok(None);
     }
-    let method =
-        |name: &str| super::request::method(name).ok_or_else(|| format!("`{name}` is no method that can be granted"));
+    let method = |name: &str| {
+        super::request::method(name).ok_or_else(|| format!("`{name}` is not a method that can be granted"))
+    };
     text.split(',').map(method).collect::<Result<_, _>>().map(Some)
 }
 
@@ -106,7 +109,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<&str>), String> {
     match rest.strip_prefix(':') {
         Some(port) => Ok((host, Some(port))),
         None if rest.is_empty() => Ok((host, None)),
-        None => Err(format!("`{authority}` is no host")),
+        None => Err(format!("`{authority}` is not a host")),
     }
 }
 
@@ -119,11 +122,11 @@ fn host_of(text: &str) -> Result<HostPattern, String> {
     if name.contains('*') {
         return Err(format!("`{text}`: a `*` may stand alone or as the first label only"));
     }
-    let host = Host::parse(name).map_err(|error| format!("`{name}` is no host: {error}"))?;
+    let host = Host::parse(name).map_err(|error| format!("`{name}` is not a host: {error}"))?;
     match (host, below) {
-        (Host::Domain(name), _) if name.ends_with('.') => Err(format!("`{text}`: a host has no dot at its end")),
+        (Host::Domain(name), _) if name.ends_with('.') => Err(format!("`{text}`: a host must not end in a dot")),
         (Host::Domain(name), Some(_)) => Ok(HostPattern::Below(name)),
-        (_, Some(_)) => Err(format!("`{text}`: an address has no names below it")),
+        (_, Some(_)) => Err(format!("`{text}`: an address has no subdomains")),
         (host, None) => Ok(HostPattern::Exactly(host)),
     }
 }
@@ -146,7 +149,8 @@ fn path_of(path: &str) -> Result<PathPattern, String> {
 }
 
 impl Pattern {
-    /// Whether it grants this request. The URL is one that [`target`](super::target) has let through.
+    /// Returns whether the pattern grants this request. [`target`](super::target) has accepted the
+    /// URL.
     pub(super) fn matches(&self, method: &Method, url: &Url) -> bool {
         self.covers_method(method)
             && (url.scheme() == "https") == self.is_https
@@ -160,7 +164,7 @@ impl Pattern {
         self.methods.as_ref().is_none_or(|methods| methods.iter().any(covers))
     }
 
-    /// Whether it grants all that the other grants.
+    /// Returns whether the pattern grants every request that the other grants.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let methods = match (&self.methods, &other.methods) {
             (None, _) => true,
@@ -223,7 +227,7 @@ impl PathPattern {
 
     fn covers(&self, other: &Self) -> bool {
         let (granted, wanted) = (&self.segments, &other.segments);
-        // An open pattern wants one segment more at least.
+        // An open pattern matches at least one segment more.
         let wanted_min = wanted.len() + usize::from(other.is_open);
         let fits = if self.is_open {
             wanted_min > granted.len() && wanted.len() >= granted.len()
@@ -247,7 +251,7 @@ impl Segment {
     }
 }
 
-/// Whether some server could take the path for another one.
+/// Returns whether some server could read the path as another one.
 fn is_ambiguous(path: &str) -> bool {
     path.split('/').any(|segment| {
         let mut bytes = segment.as_bytes().to_vec();
@@ -265,7 +269,7 @@ fn is_ambiguous(path: &str) -> bool {
     })
 }
 
-/// Whether a segment has a separator in it or goes up, path parameters apart.
+/// Returns whether a segment contains a separator or goes up, path parameters apart.
 fn is_slippery(segment: &[u8]) -> bool {
     let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
     segment.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) || matches!(name, b"." | b"..")

@@ -213,7 +213,8 @@ proptest! {
         let granted = pattern("GET https://a.test/in/*");
         let url = format!("https://a.test/in/{tail}");
         if let Ok(url) = target::parse(&url) && granted.matches(&Method::GET, &url) {
-            // A careless server: it decodes as often as it can, drops path parameters, and then resolves dots.
+            // A careless server: it decodes as often as it can, drops path parameters, and then
+            // resolves dots.
             let mut path = url.path().to_owned();
             loop {
                 let decoded = percent_decode_str(&path).decode_utf8_lossy().into_owned();

@@ -1,4 +1,4 @@
-//! A call's arguments, and the request that they make.
+//! Reads a call's arguments into a request.
 
 use super::config::HttpConfig;
 use super::pattern::Pattern;
@@ -17,17 +17,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use url::Url;
 
-/// Header fields that a request may have, and their bytes.
+/// Header fields that a request may have. Arbitrary.
 const HEADERS_MAX: usize = 100;
+/// Bytes of a request's header fields. Arbitrary.
 const HEADERS_BYTES_MAX: usize = 64 << 10;
 
 /// Redirects that a call may follow.
 pub(super) const REDIRECTS_MAX: u8 = 5;
 
-/// Longest idempotency key that goes out as it is; a longer one, or one with other characters, goes out as its digest.
+/// Longest idempotency key that is sent unchanged; a longer one, or one with other characters, is
+/// sent as its digest.
 const KEY_BYTES_MAX: usize = 255;
 
-/// A request with what is to be made of its answer.
+/// A request, and how its answer is read.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) method: Method,
@@ -46,7 +48,7 @@ pub(super) struct Request {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ReadAs {
-    /// JSON where the server says so and it is, else text where it is UTF-8, else base64.
+    /// JSON if the server says so and it is, else text if it is UTF-8, else base64.
     #[default]
     Auto,
     Json,
@@ -60,7 +62,7 @@ pub(super) enum ReadAs {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Expected {
     Any,
-    /// The first digit.
+    /// Every status with this first digit.
     Class(u16),
     Exactly(u16),
 }
@@ -94,7 +96,7 @@ enum BodyArgs<'a> {
     Base64(String),
 }
 
-/// The JSON Schema of the arguments.
+/// Returns the JSON Schema of the arguments.
 pub(super) fn schema() -> Value {
     let scalar = json!({ "type": ["string", "number", "boolean"] });
     let text_or_texts = |item: Value| json!({ "anyOf": [item, { "type": "array", "items": item }] });
@@ -142,7 +144,7 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// The methods that there are here.
+/// Returns the method of a name; `None` if it is not supported.
 pub(super) fn method(name: &str) -> Option<Method> {
     Some(match name {
         "GET" => Method::GET,
@@ -156,8 +158,8 @@ pub(super) fn method(name: &str) -> Option<Method> {
     })
 }
 
-/// Whether a call may be sent again: its method is idempotent (RFC 9110, section 9.2.2), or the call says that the server
-/// knows its key.
+/// Returns whether a call may be sent again: its method is idempotent (RFC 9110, section 9.2.2), or
+/// the call says that the server honours its key.
 pub(super) fn is_repeatable(args: &Payload) -> bool {
     #[derive(Deserialize)]
     struct Part {
@@ -171,8 +173,8 @@ pub(super) fn is_repeatable(args: &Payload) -> bool {
     })
 }
 
-/// Where a call wants to go: as much of its arguments as the grant is about.
-pub(super) fn place(args: &Payload) -> Result<(Method, Url), Problem> {
+/// Returns the method and URL of a call: the part of its arguments that grants are about.
+pub(super) fn target_of(args: &Payload) -> Result<(Method, Url), Problem> {
     #[derive(Deserialize)]
     struct Part {
         url: String,
@@ -182,7 +184,8 @@ pub(super) fn place(args: &Payload) -> Result<(Method, Url), Problem> {
     Ok((read_method(part.method.as_deref())?, read_url(&part.url)?))
 }
 
-/// The pattern that grants a call and little else: its method, origin and path, with `*` for each segment that has one.
+/// Returns the pattern that grants a call and little else: its method, origin and path, with `*`
+/// for each segment that has one.
 pub(super) fn pattern_for(args: &Payload) -> Option<String> {
     #[derive(Deserialize)]
     struct Part {
@@ -199,12 +202,12 @@ pub(super) fn pattern_for(args: &Payload) -> Option<String> {
     pattern_of(methods, &target::parse(&url).ok()?)
 }
 
-/// The pattern that grants requests with this method to a URL, and little else.
+/// Returns the pattern that grants requests with this method to a URL, and little else.
 pub(super) fn pattern_of(methods: &str, url: &Url) -> Option<String> {
     let origin = url.origin().ascii_serialization();
     let segments = url.path().split('/').map(|segment| if segment.contains('*') { "*" } else { segment });
     let path = segments.collect::<Vec<_>>().join("/");
-    // What no pattern can say of the path is granted with every path.
+    // If no pattern can express the path, every path is granted.
     [format!("{methods} {origin}{path}"), format!("{methods} {origin}")]
         .into_iter()
         .find(|text| text.parse::<Pattern>().is_ok())
@@ -219,7 +222,7 @@ fn read_url(text: &str) -> Result<Url, Problem> {
 }
 
 impl Request {
-    /// Reads the arguments of a call. The idempotency key goes with every method that is not safe.
+    /// Reads the arguments of a call. Every method that is not safe carries the idempotency key.
     pub(super) fn read(args: &Payload, key: &str, config: &HttpConfig) -> Result<Self, Problem> {
         let args: Args<'_> = arguments(args)?;
         let method = read_method(args.method.as_deref())?;
@@ -249,7 +252,7 @@ impl Request {
         })
     }
 
-    /// Whether a status counts as success.
+    /// Returns whether a status counts as success.
     pub(super) fn expects(&self, status: StatusCode) -> bool {
         let status = status.as_u16();
         self.expect.iter().any(|expected| match expected {
@@ -284,17 +287,20 @@ fn read_headers(args: &BTreeMap<String, Value>) -> Result<HeaderMap, Problem> {
     let mut bytes = 0;
     for (name, value) in args {
         let shown = problems::bounded(name);
-        let field: HeaderName =
-            name.parse().map_err(|_| problems::bad_arguments(&format!("`{shown}` is no name of a header field")))?;
+        let field: HeaderName = name
+            .parse()
+            .map_err(|_| problems::bad_arguments(&format!("`{shown}` is not the name of a header field")))?;
         if is_the_hosts_own(&field) {
-            return Err(problems::bad_arguments(&format!("the header field `{shown}` is the host's own")));
+            return Err(problems::bad_arguments(&format!("the header field `{shown}` is set by the host")));
         }
         let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
         for value in values {
             let text = value.as_str().unwrap_or_default();
             bytes += name.len() + text.len();
             let value = HeaderValue::from_str(text).map_err(|_| {
-                problems::bad_arguments(&format!("the value of the header field `{shown}` has odd characters"))
+                problems::bad_arguments(&format!(
+                    "the value of the header field `{shown}` has characters that it may not have"
+                ))
             })?;
             headers.append(field.clone(), value);
         }
@@ -305,7 +311,7 @@ fn read_headers(args: &BTreeMap<String, Value>) -> Result<HeaderMap, Problem> {
     Ok(headers)
 }
 
-/// Fields that say how the message travels (RFC 9110, section 7.6.1), or where.
+/// Returns whether a field governs how the message travels (RFC 9110, section 7.6.1), or where to.
 fn is_the_hosts_own(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
@@ -340,7 +346,7 @@ fn add_own_headers(headers: &mut HeaderMap, method: &Method, key: &str, config: 
     }
 }
 
-/// The logical call's key as a header field has it.
+/// Returns the logical call's key in the form of a header field.
 fn key_header(key: &str) -> HeaderValue {
     let is_plain = !key.is_empty() && key.len() <= KEY_BYTES_MAX && key.bytes().all(|byte| byte.is_ascii_graphic());
     let text = if is_plain { key.to_owned() } else { blake3::hash(key.as_bytes()).to_hex().to_string() };
@@ -354,7 +360,7 @@ fn read_body(body: Option<BodyArgs<'_>>) -> Result<(Bytes, Option<&'static str>)
         Some(BodyArgs::Text(text)) => (text.into(), Some("text/plain; charset=utf-8")),
         Some(BodyArgs::Base64(text)) => {
             let bytes =
-                STANDARD.decode(text).map_err(|_| problems::bad_arguments("at /body/base64: it is no base64"))?;
+                STANDARD.decode(text).map_err(|_| problems::bad_arguments("at /body/base64: this is not base64"))?;
             (bytes.into(), Some("application/octet-stream"))
         }
     })
@@ -379,10 +385,10 @@ fn read_expected(list: &[Value]) -> Result<Vec<Expected>, Problem> {
         (Some("*"), _) => Ok(Expected::Any),
         (Some(text), _) => match text.strip_suffix("xx").and_then(|digit| digit.parse().ok()) {
             Some(digit) => Ok(Expected::Class(digit)),
-            None => Err(problems::bad_arguments("at /expect: it looks like `[\"2xx\", 404]`")),
+            None => Err(problems::bad_arguments("at /expect: statuses look like `[\"2xx\", 404]`")),
         },
         (None, Some(number)) => Ok(Expected::Exactly(number as u16)),
-        (None, None) => Err(problems::bad_arguments("at /expect: it looks like `[\"2xx\", 404]`")),
+        (None, None) => Err(problems::bad_arguments("at /expect: statuses look like `[\"2xx\", 404]`")),
     };
     list.iter().map(read).collect()
 }

@@ -1,4 +1,4 @@
-//! What a call is answered with.
+//! Turns a response into the answer to the call.
 
 use super::request::ReadAs;
 use crate::dispatch::problems::{self, kind};
@@ -15,10 +15,10 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 use url::Url;
 
-/// How much of the body of a failure is told in its problem.
+/// Bytes of a failure's body that its problem includes.
 pub(super) const FAILURE_BODY_BYTES_MAX: u64 = 16 << 10;
 
-/// Longest time that a server can ask us to wait.
+/// Longest time that a server can ask us to wait. Arbitrary.
 const RETRY_AFTER_MAX: Duration = Duration::from_hours(24);
 
 /// A response that has been read.
@@ -38,7 +38,8 @@ struct Answer<'a> {
     body: Body<'a>,
 }
 
-/// Each field once: several values are joined by a comma (RFC 9110, section 5.3), but for `set-cookie`, which is always a list.
+/// The header fields, each once: several values are joined by a comma (RFC 9110, section 5.3),
+/// except `set-cookie`, which is always a list.
 struct Fields<'a>(&'a HeaderMap);
 
 #[derive(Serialize)]
@@ -53,7 +54,7 @@ impl Serialize for Fields<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.keys_len()))?;
         for name in self.0.keys() {
-            // Octets outside ASCII are taken for Latin-1: nothing is lost, nothing fails.
+            // Octets outside ASCII are read as Latin-1: nothing is lost, nothing fails.
             let texts =
                 self.0.get_all(name).iter().map(|value| value.as_bytes().iter().map(|b| char::from(*b)).collect());
             let texts: Vec<String> = texts.collect();
@@ -68,10 +69,10 @@ impl Serialize for Fields<'_> {
 }
 
 impl Response {
-    /// The answer to a call that went well.
+    /// Returns the answer to a call that succeeded.
     ///
     /// # Errors
-    /// The body is not what the call asked for.
+    /// The body is not of the form that the call asked for.
     pub(super) fn answer(self, read_as: ReadAs) -> Result<Payload, Problem> {
         if read_as == ReadAs::Bytes {
             return Ok(Payload::Bytes(self.body.into()));
@@ -80,7 +81,7 @@ impl Response {
             return Ok(text);
         }
         if read_as == ReadAs::Json {
-            return Err(Problem::new(kind::BAD_RESPONSE, "the server's answer is no JSON").with_detail(format!(
+            return Err(Problem::new(kind::BAD_RESPONSE, "the server's answer is not JSON").with_detail(format!(
                 "{}, {} bytes",
                 problems::bounded(self.media_type()),
                 self.body.len()
@@ -90,7 +91,8 @@ impl Response {
         Ok(Payload::json(&self.with_body(encoding, body)))
     }
 
-    /// The answer with a JSON body, byte for byte; none where the body is none, or nests too deep.
+    /// Returns the answer with a JSON body, byte for byte; `None` if the body is not JSON or nests
+    /// too deep.
     fn json(&self, read_as: ReadAs) -> Option<Payload> {
         let is_wanted = match read_as {
             ReadAs::Json => true,
@@ -127,7 +129,7 @@ impl Response {
         self.headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
     }
 
-    /// The problem of a status that was not expected. `data` has the answer, as far as it was read.
+    /// Returns the problem of an unexpected status. `data` has the answer, as far as it was read.
     pub(super) fn failure(self, method: &Method, shown_url: &str, is_whole: bool, repeatable: bool) -> Problem {
         let reason = self.status.canonical_reason().unwrap_or("an unregistered status");
         let mut problem =
@@ -147,10 +149,10 @@ impl Response {
     }
 }
 
-/// What a status says of the effect; none: nothing.
+/// Returns the class that a status implies; `None` if it says nothing about the effect.
 ///
-/// 408, 425, 429 and 503 say that the request was not carried out. After any other 5xx nobody knows: where a repeat does no harm,
-/// that is a reason to try again; where it might, it is *uncertain*. 501 and 505 will be the same tomorrow.
+/// 408, 425, 429 and 503 say that the request was not carried out. After any other 5xx the outcome
+/// is unknown: *retryable* if a repeat is harmless, else *uncertain*. 501 and 505 are permanent.
 fn class_of(status: StatusCode) -> Option<ProblemClass> {
     match status.as_u16() {
         408 | 425 | 429 | 503 => Some(ProblemClass::Retryable),
@@ -160,7 +162,7 @@ fn class_of(status: StatusCode) -> Option<ProblemClass> {
     }
 }
 
-/// How long the server asks us to wait: a number of seconds, or a date.
+/// Returns how long the server asks us to wait: it gives a number of seconds, or a date.
 fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     let wait = match text.parse::<u64>() {
@@ -178,7 +180,7 @@ fn is_json(media_type: &str) -> bool {
     essence == "application/json" || essence.ends_with("+json")
 }
 
-/// The problem of a body beyond what the call may receive.
+/// Returns the problem of a body that is larger than the call may receive.
 pub(super) fn too_large(limit: u64, repeatable: bool) -> Problem {
     let class = if repeatable { ProblemClass::Definite } else { ProblemClass::Uncertain };
     Problem::new(kind::RESPONSE_TOO_LARGE, "the server's answer is too large")
@@ -271,7 +273,7 @@ mod tests {
                 response.failure(&Method::PUT, "https://example.com/", true, repeatable)
             };
             assert_eq!((problem(false).class, problem(true).class), (once, often), "{status}");
-            // Who tries again keeps the key where the first request may have been carried out.
+            // A retry keeps the key if the first request may have been carried out.
             assert_eq!(problem(true).may_have_happened, once == Uncertain, "{status}");
         }
     }

@@ -1,15 +1,16 @@
-//! The URL of a request: one text for each place, so that what is checked is what is asked.
+//! The URL of a request: one text for each target, so that the URL that is checked is the URL that
+//! is requested.
 
 use url::{Host, Url};
 
 /// Longest URL, in bytes.
 pub(super) const URL_BYTES_MAX: usize = 8192;
 
-/// Reads a URL in the manner of the WHATWG standard, which settles case, IDNA, default ports, dot segments, and odd spellings of
-/// addresses. The fragment is dropped.
+/// Parses a URL by the WHATWG standard, which normalises case, IDNA, default ports, dot segments,
+/// and odd spellings of addresses. The fragment is dropped.
 ///
 /// # Errors
-/// What is wrong with it, for the one who wrote it.
+/// The fault in the URL, for its author.
 pub(super) fn parse(text: &str) -> Result<Url, String> {
     if text.len() > URL_BYTES_MAX {
         return Err(format!("the URL is longer than {URL_BYTES_MAX} bytes"));
@@ -17,7 +18,7 @@ pub(super) fn parse(text: &str) -> Result<Url, String> {
     check(Url::parse(text).map_err(|error| format!("the URL cannot be read: {error}"))?)
 }
 
-/// Reads where a redirect leads.
+/// Resolves the target of a redirect.
 pub(super) fn join(base: &Url, location: &str) -> Result<Url, String> {
     if location.len() > URL_BYTES_MAX {
         return Err(format!("the URL is longer than {URL_BYTES_MAX} bytes"));
@@ -43,14 +44,14 @@ fn check(mut url: Url) -> Result<Url, String> {
     Ok(url)
 }
 
-/// Whether two URLs have scheme, host and port in common.
+/// Returns whether two URLs have scheme, host and port in common.
 pub(super) fn is_same_origin(left: &Url, right: &Url) -> bool {
     left.scheme() == right.scheme()
         && left.host() == right.host()
         && left.port_or_known_default() == right.port_or_known_default()
 }
 
-/// The URL for people, without its query, which may hold what is not theirs to see.
+/// Returns the URL for display, without its query, which may hold secrets.
 pub(super) fn shown(url: &Url) -> String {
     let mut shown = url.clone();
     shown.set_query(None);
