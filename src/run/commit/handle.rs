@@ -228,7 +228,7 @@ impl RunHandle {
                     pid,
                     parent: entry.parent.map(|(parent, _)| parent),
                     component: entry.component.clone(),
-                    entry: Arc::clone(&entry.begins_at),
+                    entry: Arc::clone(&entry.entry_point),
                     names: entry.names().to_vec(),
                     doing: match (&entry.phase, entry.waits) {
                         (Phase::Ended(_), _) => Doing::Ended,

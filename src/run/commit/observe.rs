@@ -297,8 +297,8 @@ impl Inner {
                 pid,
                 parent: entry.parent.map(|(parent, _)| parent),
                 component: entry.component.clone(),
-                entry: Arc::clone(&entry.begins_at),
-                scope: entry.place.scope(),
+                entry: Arc::clone(&entry.entry_point),
+                scope: entry.key_path.scope(),
             };
             watcher.push(spawned, wakers);
         }

@@ -65,7 +65,7 @@ impl Drop for CallReply {
             return;
         }
         let repeatable = match self.run.inner.lock().state.pending(self.pid, self.tag) {
-            Some(Pending::Call(call)) => !call.leaving,
+            Some(Pending::Call(call)) => !call.sending.is_leaving(),
             _ => return,
         };
         // A call that may be repeated was dispatched all the same; its outcome is unknown.

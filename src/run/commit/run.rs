@@ -199,7 +199,7 @@ impl Inner {
         // once.
         let is_awaited = match &news {
             News::Answered { pid, tag, .. } => {
-                !matches!(state.pending(*pid, *tag), Some(Pending::Call(call)) if !call.leaving)
+                !matches!(state.pending(*pid, *tag), Some(Pending::Call(call)) if !call.sending.is_leaving())
             }
             News::Due { .. } => false,
             _ => true,

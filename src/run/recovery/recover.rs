@@ -290,7 +290,7 @@ impl State {
             else {
                 continue;
             };
-            if call.leaving {
+            if call.sending.is_leaving() {
                 if let Some(timer) = call.timer.take() {
                     self.timers.unset(timer);
                 }
@@ -300,7 +300,9 @@ impl State {
                     begin.push((pid, tag));
                 }
                 // One that is not safe to repeat would have left a record of its leaving.
-                call.sent_before |= fixed.is_repeatable(&departure.call.handler, &departure.call.args);
+                if fixed.is_repeatable(&departure.call.handler, &departure.call.args) {
+                    call.sending = call.sending.again();
+                }
                 self.withheld.insert((pid, tag), departure);
             }
         }

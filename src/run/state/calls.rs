@@ -4,7 +4,7 @@ use super::config::Fixed;
 use super::decide::{Asker, too_large};
 use super::events::RunEvent;
 use super::kv::{self, Refused};
-use super::outstanding::{Pending, PendingCall};
+use super::outstanding::{Pending, PendingCall, Sending};
 use super::run_state::{ABANDONED_MAX, Abandoned, Consequence, Departure, Moment, State};
 use super::signals;
 use super::timers::Alarm;
@@ -115,9 +115,7 @@ impl State {
             timeout: call.timeout,
             timer,
             bytes,
-            leaving: false,
-            repeatable: true,
-            sent_before: false,
+            sending: Sending::First,
         };
         self.wait(pid, tag, Pending::Call(Box::new(pending)));
         self.tell(|| RunEvent::Called { pid, tag, handler, scope });
@@ -148,7 +146,7 @@ impl State {
         let Some(pending) = self.settle_tag(pid, tag) else { return };
         let problem = Problem::new(kind::CANCELLED, "The process itself cancelled it");
         let problem = match &pending {
-            Pending::Call(call) => problem.with_unknown_outcome(!call.leaving),
+            Pending::Call(call) => problem.with_unknown_outcome(!call.sending.is_leaving()),
             // How far the child came, nobody says.
             Pending::Spawn { .. } => problem.with_class(ProblemClass::Uncertain),
             Pending::Sleep(_) | Pending::Signal(_) => problem,

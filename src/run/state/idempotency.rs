@@ -25,13 +25,13 @@ pub(in crate::run) struct Branch {
 
 /// Where a process stands in its run. A process without children of its own costs no allocation.
 #[derive(Clone, Debug, Default)]
-pub(in crate::run) struct Place {
+pub(in crate::run) struct KeyPath {
     above: Option<Arc<Branch>>,
     segment: Option<Segment>,
     below: Option<Arc<Branch>>,
 }
 
-impl Place {
+impl KeyPath {
     /// The place of a child.
     pub(in crate::run) fn child(&mut self, segment: Segment) -> Self {
         let below = self
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_key_is_the_run_the_scopes_the_spawn_tags_and_the_tag() {
-        let mut root = Place::default();
+        let mut root = KeyPath::default();
         let mut node = root.child(Segment::Scope("download/3/0".into()));
         let leaf = node.child(Segment::Tag(Tag(7)));
         assert_eq!(&*leaf.key("run-1", &Segment::Tag(Tag(9))), "run-1/download/3/0/7/9");
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_deep_chain_is_dropped_without_recursion() {
-        let mut place = Place::default();
+        let mut place = KeyPath::default();
         for _ in 0..1_000_000 {
             place = place.child(Segment::Tag(Tag(1)));
         }

@@ -13,7 +13,7 @@
 //! runs that repeat the same one have one key where they ask for the same, and a server does that
 //! once. Below a guest it is the digest of what the guest is given.
 
-use super::idempotency::{Place, Segment};
+use super::idempotency::Segment;
 use super::run_state::State;
 use crate::process::{Answer, Call, Pid, ProblemClass, Spawn, Tag};
 use crate::run::record::former_keys::{FormerKey, FormerKeys, asked_of, digest_of, own_beginning};
@@ -27,9 +27,9 @@ impl State {
     /// The key of a call that has none of its own. `keys` begins those of calls that no run has made
     /// before.
     pub(in crate::run) fn key_of(&self, keys: &str, pid: Pid, tag: Tag, call: &Call) -> Arc<str> {
-        let place = &self.table[pid].place;
+        let key_path = &self.table[pid].key_path;
         let last = last_of(tag, call);
-        let key = place.key(keys, &last);
+        let key = key_path.key(keys, &last);
         if self.former_keys.is_empty() && self.repeats.is_none() {
             return key;
         }
@@ -38,14 +38,14 @@ impl State {
             Some(known) if known.asked.is_some_and(|asked| asked != asked_of(call)) => {
                 // The former key may be that of these arguments: others were asked for under it since.
                 let both = format!("{}{:032x}", known.beginning, asked_of(call).0);
-                place.key(&own_beginning(keys, digest_of(&both)), &last)
+                key_path.key(&own_beginning(keys, digest_of(&both)), &last)
             }
             Some(known) if *known.beginning == *keys => key,
-            Some(known) => place.key(&known.beginning, &last),
+            Some(known) => key_path.key(&known.beginning, &last),
             None if self.repeats.is_none() => key,
             None => match self.beginning_above(path) {
-                Some(beginning) if call.placement.is_none() => place.key(beginning, &last),
-                _ => place.key(&own_beginning(keys, asked_of(call)), &last),
+                Some(beginning) if call.placement.is_none() => key_path.key(beginning, &last),
+                _ => key_path.key(&own_beginning(keys, asked_of(call)), &last),
             },
         }
     }
@@ -74,8 +74,8 @@ impl State {
         if call.idempotency_key.is_some() {
             return None;
         }
-        let place: &Place = &self.table[pid].place;
-        let path = place.key("", &last_of(tag, call));
+        let key_path = &self.table[pid].key_path;
+        let path = key_path.key("", &last_of(tag, call));
         let beginning = key.strip_suffix(&*path)?;
         Some((path, beginning))
     }

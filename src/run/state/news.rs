@@ -52,7 +52,7 @@ impl State {
             News::Paused(paused) if *paused == self.paused.is_some() => Err(Unwanted::Idle),
             News::Paused(_) => Ok(()),
             News::Again { pid, tag } => match self.pending(*pid, *tag) {
-                Some(Pending::Call(call)) if call.leaving || call.is_untimed() => Ok(()),
+                Some(Pending::Call(call)) if call.sending.is_leaving() || call.is_untimed() => Ok(()),
                 _ => Err(Unwanted::Late),
             },
         }
@@ -113,7 +113,7 @@ impl State {
     /// takes the run up lets it leave.)
     fn again(&mut self, moment: Moment, pid: Pid, tag: Tag) {
         if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
-            (call.leaving, call.sent_before) = (false, true);
+            call.sending = call.sending.again();
             if let Some(timer) = call.timer.take() {
                 self.timers.unset(timer);
             }
@@ -134,7 +134,7 @@ impl State {
             let Some(entry) = self.table.get_mut(pid) else { continue };
             for (_, pending) in entry.outstanding.iter_mut() {
                 if let Pending::Call(call) = pending {
-                    (call.leaving, call.sent_before) = (held, true);
+                    call.sending = if held { call.sending.hold() } else { call.sending.again() };
                     if let Some(timer) = call.timer.take() {
                         self.timers.unset(timer);
                     }
@@ -146,7 +146,7 @@ impl State {
     /// A `leaving` record stands: the call may have happened from now on.
     pub(in crate::run) fn leave(&mut self, pid: Pid, tag: Tag) {
         if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
-            (call.leaving, call.repeatable) = (true, false);
+            call.sending = call.sending.leave();
         }
     }
 
@@ -167,7 +167,7 @@ impl State {
                     _ => return None,
                 };
                 let problem = Problem::new(kind::TIMED_OUT, "The call took longer than its timeout")
-                    .with_unknown_outcome(!call.leaving);
+                    .with_unknown_outcome(!call.sending.is_leaving());
                 self.consequences.push(Consequence::Abandon { pid, tag });
                 Some(News::Answered { pid, tag, answer: Err(problem.into()) })
             }
@@ -190,7 +190,7 @@ impl State {
         match &answer {
             Ok(payload) if payload.size() as u64 > entry.limits.payload_bytes => {
                 let class = match entry.outstanding.get(tag) {
-                    Some(Pending::Call(call)) if call.leaving => ProblemClass::Uncertain,
+                    Some(Pending::Call(call)) if call.sending.is_leaving() => ProblemClass::Uncertain,
                     _ => ProblemClass::Definite,
                 };
                 let problem = too_large("The answer", payload.size() as u64, entry.limits.payload_bytes);

@@ -45,12 +45,60 @@ pub(in crate::run) struct PendingCall {
     pub(in crate::run) timeout: Option<Micros>,
     pub(in crate::run) timer: Option<TimerKey>,
     pub(in crate::run) bytes: u64,
-    /// A `leaving` record says that it may have happened and is not safe to repeat.
-    pub(in crate::run) leaving: bool,
-    /// No `leaving` record has ever stood: a repeat of it does no harm, as far as it was sent at all.
-    pub(in crate::run) repeatable: bool,
-    /// An earlier sending may have happened: a failure of this one says nothing of that one.
-    pub(in crate::run) sent_before: bool,
+    pub(in crate::run) sending: Sending,
+}
+
+/// How far a call has got on its way out, and what is known of its earlier sendings.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::run) enum Sending {
+    /// It is sent for the first time, and no `leaving` record stands: repeating it does no harm.
+    First,
+    /// A `leaving` record stands: it may have happened, and is not safe to repeat.
+    Leaving,
+    /// An earlier sending may have happened; repeating it does no harm.
+    Repeated,
+    /// It is sent again although an earlier sending may have happened and it is not safe to repeat.
+    Risked,
+    /// As `Risked`, and a `leaving` record of the new sending stands.
+    RiskedLeaving,
+    /// It is in flight in the run that this one was forked from, and is held back here.
+    Held,
+}
+
+impl Sending {
+    /// Returns whether the call may have happened and must not be sent without being asked to.
+    pub(in crate::run) fn is_leaving(self) -> bool {
+        matches!(self, Self::Leaving | Self::RiskedLeaving | Self::Held)
+    }
+
+    /// Returns whether no `leaving` record has ever stood.
+    fn is_repeatable(self) -> bool {
+        matches!(self, Self::First | Self::Repeated | Self::Held)
+    }
+
+    /// Returns whether an earlier sending may have happened: then a failure of this one says nothing
+    /// about that one.
+    fn has_earlier(self) -> bool {
+        !matches!(self, Self::First | Self::Leaving)
+    }
+
+    /// A `leaving` record was written.
+    #[must_use]
+    pub(in crate::run) fn leave(self) -> Self {
+        if self.has_earlier() { Self::RiskedLeaving } else { Self::Leaving }
+    }
+
+    /// The call is to be sent again.
+    #[must_use]
+    pub(in crate::run) fn again(self) -> Self {
+        if self.is_repeatable() { Self::Repeated } else { Self::Risked }
+    }
+
+    /// The run is forked, and the call is held back in the fork.
+    #[must_use]
+    pub(in crate::run) fn hold(self) -> Self {
+        if self.is_repeatable() { Self::Held } else { Self::RiskedLeaving }
+    }
 }
 
 impl PendingCall {
@@ -62,14 +110,14 @@ impl PendingCall {
     /// Says in a problem that an earlier sending may have happened, where one may have, so that whoever tries again keeps the key. What a
     /// server said (it has a status) is told as it was said; of what did not come that far, it is told that it does not tell all.
     pub(in crate::run) fn doubt(&self, problem: &mut Problem) {
-        if !self.sent_before || problem.may_have_happened {
+        if !self.sending.has_earlier() || problem.may_have_happened {
             return;
         }
         problem.may_have_happened = true;
         if problem.status != 0 {
             return;
         }
-        if !self.repeatable {
+        if !self.sending.is_repeatable() {
             problem.class = ProblemClass::Uncertain;
         }
         let said = problem.detail.take().map_or_else(String::new, |detail| format!("{detail}; "));

@@ -222,7 +222,7 @@ impl Projection {
 fn uncertain(((pid, tag), pending): ((Pid, Tag), &Pending)) -> Option<Uncertain> {
     let Pending::Call(call) = pending else { return None };
     let uncertain = || Uncertain { pid, tag, handler: Arc::clone(&call.handler), key: Arc::clone(&call.key) };
-    call.leaving.then(uncertain)
+    call.sending.is_leaving().then(uncertain)
 }
 
 /// What a rebuild does one by one, with programs beside it.

@@ -10,7 +10,7 @@ use super::kv::Kv;
 use super::promised::Promised;
 use super::signals::Signals;
 use super::spawn::Newborn;
-use super::table::{Entry, Family, Phase, Table, Waits};
+use super::table::{Birth, Entry, Phase, Table, Waits};
 use super::timers::Timers;
 use super::weight::{Took, message_bytes};
 use crate::base::arithmetic;
@@ -240,32 +240,15 @@ impl State {
     }
 
     fn root(started: &Started) -> Entry {
-        Entry {
-            slot: None,
+        Entry::new(Birth {
             parent: None,
             detached: false,
-            begun: false,
-            depth: 0,
             component: None,
-            begins_at: Arc::clone(&started.entry),
+            entry_point: Arc::clone(&started.entry),
             limits: Arc::new(started.limits.clone()),
             grants: started.grants.clone(),
-            place: super::idempotency::Place::default(),
-            steps: 0,
-            fuel: 0,
-            last_tag: Tag(0),
-            outstanding: super::outstanding::Outstanding::default(),
-            outstanding_bytes: 0,
-            mail: 0,
-            mail_bytes: 0,
-            waking: 0,
-            queued_bytes: 0,
-            family: Family::default(),
-            ties: None,
-            phase: Phase::Live,
-            waits: Waits::Not,
-            unsaved: false,
-        }
+            key_path: super::idempotency::KeyPath::default(),
+        })
     }
 
     pub(in crate::run) fn next_pid(&self) -> Pid {

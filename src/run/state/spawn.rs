@@ -5,9 +5,9 @@ use super::decide::Asker;
 use super::events::RunEvent;
 use super::idempotency::Segment;
 use super::narrow::Narrow;
-use super::outstanding::{Outstanding, Pending};
+use super::outstanding::Pending;
 use super::run_state::State;
-use super::table::{Entry, Family, Phase, Waits};
+use super::table::{Birth, Entry, Family};
 use crate::process::{Body, Grants, Limits, Permit, Pid, Problem, ProblemClass, Program, Spawn, Tag, problem::kind};
 use crate::run::record::kinds::Decision;
 use std::sync::Arc;
@@ -110,37 +110,20 @@ impl State {
             Some(placement) => Segment::Scope(Arc::clone(&placement.scope)),
             None => Segment::Tag(tag),
         };
-        let entry = Entry {
-            slot: None,
-            parent: Some((pid, tag)),
+        let entry = Entry::new(Birth {
+            parent: Some((pid, tag, parent.depth + 1)),
             detached: spawn.detached,
-            begun: false,
-            depth: parent.depth + 1,
             component: spawn.component.or_else(|| parent.component.clone()),
-            begins_at: spawn.entry,
+            entry_point: spawn.entry,
             limits,
             grants,
-            place: parent.place.child(segment),
-            steps: 0,
-            fuel: 0,
-            last_tag: Tag(0),
-            outstanding: Outstanding::default(),
-            outstanding_bytes: 0,
-            mail: 0,
-            mail_bytes: 0,
-            waking: 0,
-            queued_bytes: 0,
-            family: Family::default(),
-            ties: None,
-            phase: Phase::Live,
-            waits: Waits::Not,
-            unsaved: false,
-        };
+            key_path: parent.key_path.child(segment),
+        });
         self.tell(|| RunEvent::Spawned {
             pid: child,
             parent: Some(pid),
             component: entry.component.clone(),
-            entry: Arc::clone(&entry.begins_at),
+            entry: Arc::clone(&entry.entry_point),
             scope: spawn.placement.as_ref().map(|placement| Arc::clone(&placement.scope)),
         });
         self.wait(pid, tag, Pending::Spawn { child, bytes });

@@ -1,6 +1,6 @@
 //! The process table of a run: what the commit point keeps beside each process.
 
-use super::idempotency::Place;
+use super::idempotency::KeyPath;
 use super::outstanding::Outstanding;
 use super::timers::TimerKey;
 use crate::process::{Answer, Grants, Limits, Pid, Tag, Timestamp};
@@ -23,11 +23,11 @@ pub(in crate::run) struct Entry {
     /// The component under whose name it was spawned; none is the root's own program.
     pub(in crate::run) component: Option<Arc<str>>,
     /// Its entry point.
-    pub(in crate::run) begins_at: Arc<str>,
+    pub(in crate::run) entry_point: Arc<str>,
     pub(in crate::run) limits: Arc<Limits>,
     pub(in crate::run) grants: Grants,
     /// Its place in idempotency keys.
-    pub(in crate::run) place: Place,
+    pub(in crate::run) key_path: KeyPath,
     /// Committed steps.
     pub(in crate::run) steps: u64,
     /// Fuel of all committed steps.
@@ -53,7 +53,50 @@ pub(in crate::run) struct Entry {
     pub(in crate::run) unsaved: bool,
 }
 
+/// What a process is born with.
+pub(in crate::run) struct Birth {
+    /// The parent, the command and the depth below the root. `None` for the root.
+    pub(in crate::run) parent: Option<(Pid, Tag, u32)>,
+    pub(in crate::run) detached: bool,
+    pub(in crate::run) component: Option<Arc<str>>,
+    pub(in crate::run) entry_point: Arc<str>,
+    pub(in crate::run) limits: Arc<Limits>,
+    pub(in crate::run) grants: Grants,
+    pub(in crate::run) key_path: KeyPath,
+}
+
 impl Entry {
+    /// A process that has done nothing yet.
+    pub(in crate::run) fn new(birth: Birth) -> Self {
+        let Birth { parent, detached, component, entry_point, limits, grants, key_path } = birth;
+        Self {
+            slot: None,
+            parent: parent.map(|(pid, tag, _)| (pid, tag)),
+            detached,
+            begun: false,
+            depth: parent.map_or(0, |(_, _, depth)| depth),
+            component,
+            entry_point,
+            limits,
+            grants,
+            key_path,
+            steps: 0,
+            fuel: 0,
+            last_tag: Tag(0),
+            outstanding: Outstanding::default(),
+            outstanding_bytes: 0,
+            mail: 0,
+            mail_bytes: 0,
+            waking: 0,
+            queued_bytes: 0,
+            family: Family::default(),
+            ties: None,
+            phase: Phase::Live,
+            waits: Waits::Not,
+            unsaved: false,
+        }
+    }
+
     /// What it has to do with others, made when first needed.
     pub(in crate::run) fn ties_mut(&mut self) -> &mut Ties {
         self.ties.get_or_insert_default()

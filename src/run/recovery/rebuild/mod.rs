@@ -197,7 +197,7 @@ impl Rebuild {
     /// The place of a process in the workflow, and its component, where it has them.
     pub(in crate::run) fn place_of(&self, pid: Pid) -> (Option<Arc<str>>, Option<Arc<str>>) {
         let entry = self.projection.run().and_then(|run| run.state.table.get(pid));
-        entry.map_or((None, None), |entry| (entry.place.scope(), entry.component.clone()))
+        entry.map_or((None, None), |entry| (entry.key_path.scope(), entry.component.clone()))
     }
 
     /// The body of a process that has been stepped and lives.
