@@ -1,7 +1,7 @@
 //! The context of a call, as its handler sees it.
 
 use crate::process::{Grants, Limits, Message, Micros, Payload, Pid, Sender, Tag};
-use crate::run::{Outgoing, Reply};
+use crate::run::{OutgoingCall, Reply};
 use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -24,8 +24,8 @@ pub struct CallContext {
 }
 
 impl CallContext {
-    pub(super) fn new(call: Outgoing, reply: Arc<dyn Reply>, abandoned: CancellationToken) -> (Payload, Self) {
-        let Outgoing { run, pid, tag, scope, handler, args, timeout, idempotency_key, grants, limits } = call;
+    pub(super) fn new(call: OutgoingCall, reply: Arc<dyn Reply>, abandoned: CancellationToken) -> (Payload, Self) {
+        let OutgoingCall { run, pid, tag, scope, handler, args, timeout, idempotency_key, grants, limits } = call;
         (args, Self { run, pid, tag, scope, handler, timeout, idempotency_key, grants, limits, reply, abandoned })
     }
 

@@ -10,7 +10,7 @@ use super::registry::{RegisteredHandler, Registry};
 use super::runtime::HandlerRuntime;
 use super::statistics::{Counters, HandlerStatistics};
 use crate::process::{Answer, Payload, Pid, Problem, Tag};
-use crate::run::{Dispatched, Effects, Outgoing, Reply};
+use crate::run::{Dispatched, Effects, OutgoingCall, Reply};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +40,7 @@ struct Lane {
 
 /// A call between its admission and its handler.
 struct Dispatching {
-    call: Outgoing,
+    call: OutgoingCall,
     reply: Arc<dyn Reply>,
     abandoned: CancellationToken,
     obligation: AnswerObligation,
@@ -92,7 +92,7 @@ impl Dispatcher {
     }
 
     /// Hands a call to its handler. Fails if the handler must not see it.
-    fn start(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Result<Dispatched, Problem> {
+    fn start(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Result<Dispatched, Problem> {
         let lane = match self.lanes.get(&call.handler) {
             Some(lane) => Arc::clone(lane),
             None => return Err(self.registry.unknown(&call.handler)),
@@ -196,7 +196,7 @@ impl Dispatcher {
 
 impl Lane {
     /// Decides all that must be decided before the handler sees the call.
-    fn admit(&self, call: &Outgoing, is_checked_on_worker: bool) -> Result<Admitted, Problem> {
+    fn admit(&self, call: &OutgoingCall, is_checked_on_worker: bool) -> Result<Admitted, Problem> {
         if let Err(bare) = self.entry.patterns(&call.grants) {
             return Err(if is_checked_on_worker { self.entry.ungranted(bare, &call.args) } else { bare });
         }
@@ -206,7 +206,7 @@ impl Lane {
         self.gate.enter()
     }
 
-    fn check(&self, call: &Outgoing) -> Result<(), Problem> {
+    fn check(&self, call: &OutgoingCall) -> Result<(), Problem> {
         if let Some(schema) = self.entry.schema() {
             schema.check(&call.args)?;
         }
@@ -215,7 +215,7 @@ impl Lane {
 
     fn handle(
         &self,
-        call: Outgoing,
+        call: OutgoingCall,
         reply: Arc<dyn Reply>,
         abandoned: CancellationToken,
         obligation: &mut AnswerObligation,
@@ -233,13 +233,13 @@ impl Dispatching {
 }
 
 /// Checks large arguments on a thread that no process waits for.
-async fn check_on_blocking_thread(lane: Arc<Lane>, call: Outgoing) -> Result<Outgoing, Problem> {
+async fn check_on_blocking_thread(lane: Arc<Lane>, call: OutgoingCall) -> Result<OutgoingCall, Problem> {
     let checked = tokio::task::spawn_blocking(move || lane.check(&call).map(|()| call)).await;
     checked.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)))
 }
 
 impl Effects for Dispatcher {
-    fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched {
+    fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched {
         let begun = catch_unwind(AssertUnwindSafe(|| self.start(call, reply)));
         let begun = begun.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)));
         begun.unwrap_or_else(|problem| Dispatched::Answered(Answer::Err(Arc::new(problem))))

@@ -5,7 +5,7 @@ use crate::process::problem::kind as base;
 use crate::process::{
     Answer, Grants, Level, Limits, LogLine, Message, Micros, Payload, Pid, Problem, ProblemClass, Sender, Tag,
 };
-use crate::run::{Dispatched, Effects, Outgoing, Reply};
+use crate::run::{Dispatched, Effects, OutgoingCall, Reply};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -61,9 +61,9 @@ impl Waiting {
     }
 }
 
-fn call(handler: &str, tag: u64, args: Payload) -> Outgoing {
+fn call(handler: &str, tag: u64, args: Payload) -> OutgoingCall {
     let grants = BTreeMap::from([("thing".to_owned(), vec!["*".to_owned()]), ("none".to_owned(), Vec::new())]);
-    Outgoing {
+    OutgoingCall {
         run: "run".into(),
         pid: Pid(7),
         tag: Tag(tag),
@@ -89,14 +89,14 @@ fn now(dispatched: Dispatched) -> Answer {
     }
 }
 
-fn send(dispatcher: &Dispatcher, call: Outgoing) -> Waiting {
+fn send(dispatcher: &Dispatcher, call: OutgoingCall) -> Waiting {
     let waiting = Waiting::new();
     let dispatched = dispatcher.dispatch(call, waiting.inbox.clone());
     assert!(matches!(dispatched, Dispatched::Pending), "{dispatched:?}");
     waiting
 }
 
-fn refused(dispatcher: &Dispatcher, call: Outgoing) -> Problem {
+fn refused(dispatcher: &Dispatcher, call: OutgoingCall) -> Problem {
     Arc::unwrap_or_clone(now(dispatcher.dispatch(call, Waiting::new().inbox)).unwrap_err())
 }
 
@@ -299,7 +299,7 @@ fn a_handler_sees_no_call_beyond_the_patterns_that_are_granted() {
     // What this handler does is granted by `*` only.
     let call = |args| {
         let grants = BTreeMap::from([("thing".to_owned(), vec!["x".to_owned()])]);
-        Outgoing { grants: Grants(Arc::new(grants)), ..call("thing", 1, args) }
+        OutgoingCall { grants: Grants(Arc::new(grants)), ..call("thing", 1, args) }
     };
     assert_eq!(refused(&d, call(Payload::NULL)).kind, base::NOT_GRANTED);
     let large = Payload::json(&vec![1; 100_000]);

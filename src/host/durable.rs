@@ -11,7 +11,9 @@ use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, Workflow};
 use crate::base::guarded;
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
 use crate::process::{Problem, problem::kind};
-use crate::run::{Act, DamagedRecord, Kernel, Log, Mail, RebuildError, Record, ResumeError, ResumeSpec, system_time};
+use crate::run::{
+    Act, DamagedRecord, Kernel, Log, Mail, RebuildError, Record, RecoveryError, RecoverySpec, system_time,
+};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -67,7 +69,7 @@ pub enum RecoverError {
     Workflow(#[source] LoadError),
     /// It has ended, or is of another workflow.
     #[error(transparent)]
-    Run(#[from] ResumeError),
+    Run(#[from] RecoveryError),
     /// The run's workflow has no component of that name.
     #[error("the run's workflow has no component `{name}`; it has {known}")]
     NoComponent {
@@ -92,7 +94,7 @@ impl RecoverError {
             }
             Self::Damaged(DamagedRecord { number, why }) => Some(format!("record {number}: {why}")),
             Self::Manifest(_) => Some(self.to_string()),
-            Self::Run(error @ (ResumeError::Empty | ResumeError::Records(RebuildError::Incoherent { .. }))) => {
+            Self::Run(error @ (RecoveryError::Empty | RecoveryError::Records(RebuildError::Incoherent { .. }))) => {
                 Some(error.to_string())
             }
             _ => None,
@@ -294,7 +296,7 @@ impl Host {
         options: RunOptions,
     ) -> Result<RunHandle, RecoverError> {
         let OwnedRun { records, pending, log } = self.own_records(id)?;
-        let spec = ResumeSpec {
+        let spec = RecoverySpec {
             root: self.root_for(workflow, &records),
             programs: (*workflow.programs).clone(),
             left: pending,

@@ -3,7 +3,7 @@
 use super::durable::OwnedRun;
 use super::{Host, RecoverError, RunHandle};
 use crate::process::{Body, Problem, ProcessInit, Program, problem::kind};
-use crate::run::{Record, ResumeError, ResumeSpec, Started};
+use crate::run::{Record, RecoveryError, RecoverySpec, Started};
 use std::sync::Arc;
 
 /// Stands for a program that the run began with: no process of the run is stepped.
@@ -36,10 +36,10 @@ impl Host {
     fn recover_to_end(&self, id: &str, reason: &str) -> Result<RunHandle, RecoverError> {
         let OwnedRun { records, pending, log } = self.own_records(id)?;
         let Some(Started { root, programs, .. }) = records.first().and_then(Record::started) else {
-            return Err(ResumeError::Empty.into());
+            return Err(RecoveryError::Empty.into());
         };
         let absent = |digest: &Arc<str>| Arc::new(Absent(Arc::clone(digest))) as Arc<dyn Program>;
-        let spec = ResumeSpec {
+        let spec = RecoverySpec {
             root: absent(root),
             programs: programs.iter().map(|(name, digest)| (Arc::clone(name), absent(digest))).collect(),
             left: pending,

@@ -37,7 +37,7 @@ pub struct RunOptions {
     /// ([`HostBuilder::data`](super::HostBuilder::data)). `None`: if the host has a folder.
     pub durable: Option<bool>,
     /// Whether a paused run is not recovered, but refused with
-    /// [`ResumeError::Paused`](crate::run::ResumeError::Paused).
+    /// [`RecoveryError::Paused`](crate::run::RecoveryError::Paused).
     pub unless_paused: bool,
 }
 

@@ -2,7 +2,7 @@
 
 use super::Journal;
 use crate::process::Pid;
-use crate::run::{Shelf, Shelved};
+use crate::run::{SnapshotEntry, SnapshotStore};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -28,13 +28,13 @@ impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> RunSnapshots<F> {
     }
 }
 
-impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> Shelf for RunSnapshots<F> {
+impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> SnapshotStore for RunSnapshots<F> {
     fn put(&self, pid: Pid, step: u64, key: &[u8], data: Bytes) -> Result<(), String> {
         self.journal()?.put_snapshot(&self.run, pid, step, key, data.into());
         Ok(())
     }
 
-    fn list(&self) -> Result<Vec<Shelved>, String> {
+    fn list(&self) -> Result<Vec<SnapshotEntry>, String> {
         let stored = self.journal()?.snapshots(&self.run).map_err(|error| error.to_string())?;
         let mut read = self.read.lock();
         read.clear();
@@ -44,7 +44,7 @@ impl<J: Journal, F: Fn() -> Option<J> + Send + Sync> Shelf for RunSnapshots<F> {
             if let Some(data) = snapshot.data {
                 read.insert((pid, step), data);
             }
-            Shelved { pid, step, bytes }
+            SnapshotEntry { pid, step, bytes }
         });
         Ok(shelved.collect())
     }

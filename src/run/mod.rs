@@ -69,17 +69,17 @@ pub use record::kinds::{
     Stepped,
 };
 pub use record::wire::Damaged;
-pub use recovery::describe::{tell_act, tell_command, tell_status};
+pub use recovery::describe::{describe_act, describe_command, describe_status};
 pub use recovery::fork::{ForkError, ForkSpec, fork};
 pub use recovery::rebuild::{Rebuild, RebuildError, rebuild};
-pub use recovery::recover::{ResumeError, ResumeSpec};
+pub use recovery::recover::{RecoveryError, RecoverySpec};
 pub use recovery::replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepeatable, replay};
 pub use recovery::verify::{Compared, Verdict, Verified, VerifyError, verify};
 pub use seam::backlog::Backlog;
 pub use seam::clock::{Clock, system_time};
-pub use seam::effects::{Dispatched, Effects, Outgoing, Reply};
+pub use seam::effects::{Dispatched, Effects, OutgoingCall, Reply};
 pub use seam::log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, ParkedLog, Reading, RunEnd};
-pub use seam::snapshot_store::{Ignored, MemoryShelf, Shelf, Shelved};
+pub use seam::snapshot_store::{MemorySnapshots, SnapshotEntry, SnapshotStore, UnusedSnapshot};
 pub use state::act_ids::ACTS_MAX;
 pub use state::config::Programs;
 pub use state::events::{Outcome, RunEvent};

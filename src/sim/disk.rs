@@ -2,7 +2,7 @@
 
 use super::Dice;
 use crate::process::{Action, Pid, Tag};
-use crate::run::{Decision, Durability, Log, MemoryShelf, ParkedLog, Record, RunEnd, Shelf};
+use crate::run::{Decision, Durability, Log, MemorySnapshots, ParkedLog, Record, RunEnd, SnapshotStore};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(super) struct Disk {
     dice: Option<Dice>,
     /// Something was to be durable later, and nobody was told that it is.
     owes: bool,
-    shelf: MemoryShelf,
+    shelf: MemorySnapshots,
     /// The run is parked.
     parked: bool,
 }
@@ -142,7 +142,7 @@ impl Log for SlowLog {
         disk.write()
     }
 
-    fn shelf(&self) -> Option<Arc<dyn Shelf>> {
+    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
         Some(Arc::new(self.disk.lock().shelf.clone()))
     }
 

@@ -2,7 +2,7 @@
 
 use super::disk::Disk;
 use crate::process::{Payload, Pid, Tag};
-use crate::run::{Dispatched, Effects, Outgoing, Reply};
+use crate::run::{Dispatched, Effects, OutgoingCall, Reply};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Default)]
 pub(super) struct Outside {
     /// Calls that wait for an answer of the world.
-    pub(super) waiting: Mutex<Vec<(Outgoing, Arc<dyn Reply>)>>,
+    pub(super) waiting: Mutex<Vec<(OutgoingCall, Arc<dyn Reply>)>>,
     /// The logs of the runs.
     pub(super) disks: Mutex<BTreeMap<Arc<str>, Arc<Mutex<Disk>>>>,
     /// What was asked under each key: by whom, and how often.
@@ -36,8 +36,8 @@ impl Outside {
         }
     }
 
-    fn note(&self, call: &Outgoing) -> Result<(), String> {
-        let Outgoing { run, pid, tag, handler, idempotency_key: key, args, .. } = call;
+    fn note(&self, call: &OutgoingCall) -> Result<(), String> {
+        let OutgoingCall { run, pid, tag, handler, idempotency_key: key, args, .. } = call;
         let is_repeatable = self.is_repeatable(handler, args);
         if let Some(disk) = self.disks.lock().get(run)
             && !disk.lock().may_leave(*pid, *tag, is_repeatable)
@@ -72,7 +72,7 @@ impl Outside {
 }
 
 impl Effects for Outside {
-    fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched {
+    fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched {
         if let Err(breach) = self.note(&call) {
             self.breaches.lock().push(breach);
         }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 use wfhost::process::{Payload, Pid, Tag};
-use wfhost::run::{Dispatched, Effects, Outgoing, Reply};
+use wfhost::run::{Dispatched, Effects, OutgoingCall, Reply};
 
 /// Answers each call with its arguments.
 pub(crate) struct NoEffects;
 
 impl Effects for NoEffects {
-    fn dispatch(&self, call: Outgoing, _: Arc<dyn Reply>) -> Dispatched {
+    fn dispatch(&self, call: OutgoingCall, _: Arc<dyn Reply>) -> Dispatched {
         Dispatched::Answered(Ok(call.args))
     }
 

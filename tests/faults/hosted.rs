@@ -21,7 +21,7 @@ use wfhost::guest::EngineOptions;
 use wfhost::host::{Host, Outcome, RecoverError, RunHandle, RunOptions, Status, StorageNotice, Workflow};
 use wfhost::journal::StoreError;
 use wfhost::process::Payload;
-use wfhost::run::{Act, ResumeError, SnapshotPolicy};
+use wfhost::run::{Act, RecoveryError, SnapshotPolicy};
 
 /// The variable that holds the orders.
 pub(crate) const ORDERS: &str = "WFHOST_FAULTS_HOST";
@@ -157,7 +157,7 @@ impl Serving {
         match taken {
             Ok(run) => self.wait(run, Job::of(id)),
             // Its host died before it could report this, or another one was quicker.
-            Err(RecoverError::Run(ResumeError::Ended(_)) | RecoverError::Journal(StoreError::Ended(_))) => {}
+            Err(RecoverError::Run(RecoveryError::Ended(_)) | RecoverError::Journal(StoreError::Ended(_))) => {}
             Err(error) => say(&format!("refused {id} {}", chain(&error))),
         }
     }

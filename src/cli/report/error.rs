@@ -6,7 +6,7 @@ use crate::cli::terminal::{Terminal, print_json, say};
 use crate::host::control::{ControlError, Refusal};
 use crate::host::{HostError, LoadError, RecoverError};
 use crate::journal::StoreError;
-use crate::run::ResumeError;
+use crate::run::RecoveryError;
 use crate::workflow::diagnostics::Diagnostics;
 use crate::workflow::diagnostics::closest;
 use serde_json::{Value, json};
@@ -190,11 +190,11 @@ impl From<RecoverError> for UserError {
         match error {
             RecoverError::Journal(error) => Self::from(error),
             RecoverError::Workflow(error) => Self::from(error),
-            RecoverError::Run(ResumeError::Ended(_) | ResumeError::Exists(_)) => {
+            RecoverError::Run(RecoveryError::Ended(_) | RecoveryError::Exists(_)) => {
                 Self::new(kind::WRONG_STATE, error.to_string())
             }
-            RecoverError::Run(ResumeError::Refused) => Self::new(kind::HOST_FAULT, error.to_string()),
-            RecoverError::Run(ResumeError::Paused(run)) => {
+            RecoverError::Run(RecoveryError::Refused) => Self::new(kind::HOST_FAULT, error.to_string()),
+            RecoverError::Run(RecoveryError::Paused(run)) => {
                 Self::new(kind::WRONG_STATE, format!("the run {run} is paused"))
                     .suspended()
                     .hint(format!("to resume it: wfhost resume {run}"))

@@ -3,7 +3,7 @@
 use super::queue::{Consumed, RunKey};
 use super::store::shelf;
 use super::writer::Writer;
-use crate::run::{Backlog, Durability, Log, Mail, ParkedLog, Reading, RunEnd, Shelf};
+use crate::run::{Backlog, Durability, Log, Mail, ParkedLog, Reading, RunEnd, SnapshotStore};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ impl Log for RunLog {
         Some(Arc::clone(&self.writer.shared.backlog))
     }
 
-    fn shelf(&self) -> Option<Arc<dyn Shelf>> {
+    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
         Some(shelf(&self.writer, Arc::clone(&self.id)))
     }
 

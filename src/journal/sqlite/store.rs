@@ -7,7 +7,7 @@ use super::writer::Writer;
 use super::{StoreError, wal};
 use crate::journal::run_snapshots::RunSnapshots;
 use crate::journal::{DurabilityListener, layout};
-use crate::run::Shelf;
+use crate::run::SnapshotStore;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -98,13 +98,13 @@ impl Sqlite {
     }
 
     /// Returns the snapshots of a run.
-    pub fn shelf(&self, run: &str) -> Arc<dyn Shelf> {
+    pub fn shelf(&self, run: &str) -> Arc<dyn SnapshotStore> {
         shelf(&self.0, run.into())
     }
 }
 
 /// The snapshots of a run, which do not hold the store open.
-pub(super) fn shelf(writer: &Arc<Writer>, run: Arc<str>) -> Arc<dyn Shelf> {
+pub(super) fn shelf(writer: &Arc<Writer>, run: Arc<str>) -> Arc<dyn SnapshotStore> {
     let writer = Arc::downgrade(writer);
     Arc::new(RunSnapshots::new(move || writer.upgrade().map(Sqlite), run))
 }

@@ -17,7 +17,7 @@ use crate::run::record::kinds::Digest;
 use crate::run::record::wire::Wire;
 use crate::run::state::act_ids::Conflict;
 use crate::run::state::decide::NAME_BYTES_MAX;
-use crate::run::state::news::Unwanted;
+use crate::run::state::news::Rejected;
 use crate::run::state::run_state::Moment;
 use crate::scheduler::Port;
 use std::sync::Arc;
@@ -204,10 +204,10 @@ impl Inner {
             _ => {}
         }
         match self.record_news(moment, news, act) {
-            Ok(()) | Err(Unwanted::Idle) => Ok(self.acknowledge(self.state.counts.records)),
-            Err(Unwanted::Late) => Err(Refused::Ended),
-            Err(Unwanted::Full) => Err(Refused::Full),
-            Err(Unwanted::TooLarge) => Err(Refused::TooLarge),
+            Ok(()) | Err(Rejected::Idle) => Ok(self.acknowledge(self.state.counts.records)),
+            Err(Rejected::Late) => Err(Refused::Ended),
+            Err(Rejected::Full) => Err(Refused::Full),
+            Err(Rejected::TooLarge) => Err(Refused::TooLarge),
         }
     }
 }

@@ -69,7 +69,7 @@ impl Run {
             inner.post(port);
             inner.state.release_calls();
             if !inner.state.consequences.is_empty() {
-                inner.send_consequences(port, &self.fixed, after);
+                inner.send_consequences(port, &self.config, after);
             }
             if inner.state.doomed.is_empty() {
                 break;
@@ -77,7 +77,7 @@ impl Run {
             self.end_doomed(inner, port, moment);
         }
         if let Some(due) = inner.state.timers.arm() {
-            let timer = port.timer(self.host_time(due), Timer::Due(Arc::clone(&self.fixed.id)));
+            let timer = port.timer(self.host_time(due), Timer::Due(Arc::clone(&self.config.id)));
             if let Some(before) = inner.state.timers.armed(due, timer) {
                 port.unset_timer(before);
             }

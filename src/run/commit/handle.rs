@@ -10,7 +10,7 @@ use crate::run::record::kinds::Record;
 use crate::run::state::events::Outcome;
 use crate::run::state::run_state::Counts;
 use crate::run::state::signals::SignalStatus;
-use crate::run::state::table::{Phase, Waits};
+use crate::run::state::table::{Phase, WaitState};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -228,16 +228,16 @@ impl RunHandle {
                     pid,
                     parent: entry.parent.map(|(parent, _)| parent),
                     component: entry.component.clone(),
-                    entry: Arc::clone(&entry.entry_point),
+                    entry: Arc::clone(&entry.entrypoint),
                     names: entry.names().to_vec(),
                     doing: match (&entry.phase, entry.waits) {
                         (Phase::Ended(_), _) => Doing::Ended,
                         (Phase::Cancelling { .. }, _) => Doing::Cancelling,
                         (Phase::Live, _) if !entry.begun => Doing::Queued,
                         (Phase::Live, _) if entry.steps == 0 => Doing::Starting,
-                        (Phase::Live, Waits::Not | Waits::Owes) => Doing::Running,
-                        (Phase::Live, Waits::Blocked) => Doing::Blocked,
-                        (Phase::Live, Waits::Idle) => Doing::Idle,
+                        (Phase::Live, WaitState::Not | WaitState::Owes) => Doing::Running,
+                        (Phase::Live, WaitState::Blocked) => Doing::Blocked,
+                        (Phase::Live, WaitState::Idle) => Doing::Idle,
                     },
                     steps: entry.steps,
                     fuel: entry.fuel,

@@ -324,7 +324,7 @@ impl Kernel {
     /// has another with its id.
     pub(in crate::run) fn register(&self, run: &Arc<Run>, is_woken: bool) -> Option<Registered> {
         let mut runs = self.0.runs.lock();
-        let free = match runs.get(&run.fixed.id) {
+        let free = match runs.get(&run.config.id) {
             None => true,
             Some(Residency::InMemory(residency, _)) => residency.strong_count() == 0,
             Some(Residency::Waking { .. }) => is_woken,
@@ -333,7 +333,7 @@ impl Kernel {
         if !free {
             return None;
         }
-        let before = runs.insert(Arc::clone(&run.fixed.id), Residency::InMemory(Arc::downgrade(run), run.serial));
+        let before = runs.insert(Arc::clone(&run.config.id), Residency::InMemory(Arc::downgrade(run), run.serial));
         self.0.resident.fetch_add(usize::from(!matches!(before, Some(Residency::InMemory(..)))), Relaxed);
         let abandoned = if let Some(Residency::Waking { abandoned, .. }) = before { abandoned } else { None };
         Some(Registered { abandoned })
@@ -344,13 +344,13 @@ impl Kernel {
     pub(in crate::run) fn registered(&self, run: &Run, registered: Registered) {
         let others = || self.0.abandoned.lock().clone();
         if let Some(problem) = registered.abandoned.map(|problem| *problem).or_else(others) {
-            self.abandon_run(&run.fixed.id, &problem);
+            self.abandon_run(&run.config.id, &problem);
         }
     }
 
     /// Retains a run that has ended until its outcome is durable.
     pub(in crate::run) fn retain_ending(&self, run: &Arc<Run>) {
-        if let Some(residency @ Residency::InMemory(..)) = self.0.runs.lock().get_mut(&run.fixed.id) {
+        if let Some(residency @ Residency::InMemory(..)) = self.0.runs.lock().get_mut(&run.config.id) {
             *residency = Residency::Ending(Arc::clone(run));
         }
     }
@@ -358,8 +358,8 @@ impl Kernel {
     /// Removes a run that is no longer in memory. Another run with its id stays in the list.
     pub(in crate::run) fn unregister(&self, run: &Run) {
         let mut runs = self.0.runs.lock();
-        let is_it = runs.get(&run.fixed.id).is_some_and(|residency| residency.serial() == Some(run.serial));
-        let residency = if is_it { runs.remove(&run.fixed.id) } else { None };
+        let is_it = runs.get(&run.config.id).is_some_and(|residency| residency.serial() == Some(run.serial));
+        let residency = if is_it { runs.remove(&run.config.id) } else { None };
         drop(runs);
         self.0.resident.fetch_sub(usize::from(residency.is_some()), Relaxed);
     }

@@ -47,9 +47,9 @@ impl Run {
         for line in lines {
             inner.state.tell(|| RunEvent::Logged { pid, scope: None, at, line: line.clone() });
         }
-        self.fixed.log(lines, dropped, || {
+        self.config.log(lines, dropped, || {
             let component = inner.state.table[pid].component.clone();
-            LogOrigin { run: Arc::clone(&self.fixed.id), pid, scope: None, component, step, at }
+            LogOrigin { run: Arc::clone(&self.config.id), pid, scope: None, component, step, at }
         });
     }
 
@@ -65,8 +65,8 @@ impl Run {
             let event = RunEvent::Logged { pid, scope: scope.clone(), at, line: line.clone() };
             inner.watchers.retain(|watcher| watcher.push(event.clone(), &mut wakers));
         }
-        self.fixed.log(std::slice::from_ref(&line), 0, || LogOrigin {
-            run: Arc::clone(&self.fixed.id),
+        self.config.log(std::slice::from_ref(&line), 0, || LogOrigin {
+            run: Arc::clone(&self.config.id),
             pid,
             scope,
             component,

@@ -297,7 +297,7 @@ impl Inner {
                 pid,
                 parent: entry.parent.map(|(parent, _)| parent),
                 component: entry.component.clone(),
-                entry: Arc::clone(&entry.entry_point),
+                entry: Arc::clone(&entry.entrypoint),
                 scope: entry.key_path.scope(),
             };
             watcher.push(spawned, wakers);

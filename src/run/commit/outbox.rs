@@ -13,11 +13,11 @@ use super::task::Task;
 use crate::base::foreign;
 use crate::process::{Pid, Problem, Tag};
 use crate::run::record::kinds::Record;
-use crate::run::state::config::Fixed;
+use crate::run::state::config::RunConfig;
 use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
-use crate::run::state::run_state::{Consequence, Departure};
-use crate::run::{Dispatched, Outgoing};
+use crate::run::state::run_state::Consequence;
+use crate::run::{Dispatched, OutgoingCall};
 use crate::scheduler::{Pause, Port};
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use std::sync::Arc;
 pub(in crate::run) enum Outbound {
     /// A call. One that is not safe to repeat has a `leaving` record, which is durable too.
     Call {
-        departure: Box<Departure>,
+        call: Box<OutgoingCall>,
         is_repeatable: bool,
     },
     Outcome(Box<Outcome>),
@@ -91,25 +91,24 @@ impl Inner {
     pub(in crate::run) fn send_consequences<P: Port<Kernel> + ?Sized>(
         &mut self,
         port: &mut P,
-        fixed: &Fixed,
+        config: &RunConfig,
         after: &mut AfterUnlock,
     ) {
         for consequence in std::mem::take(&mut self.state.consequences) {
             match consequence {
-                Consequence::Call(departure) => {
-                    let Departure { pid, tag, call, .. } = &*departure;
-                    if !self.is_wanted(*pid, *tag) {
+                Consequence::Call(call) => {
+                    let (pid, tag) = (call.pid, call.tag);
+                    if !self.is_wanted(pid, tag) {
                         continue;
                     }
-                    let is_repeatable = fixed.is_repeatable(&call.handler, &call.args);
+                    let is_repeatable = config.is_repeatable(&call.handler, &call.args);
                     if !is_repeatable {
                         // Beside the record that asks for the call, so that both become durable
                         // together.
-                        let (pid, tag) = (*pid, *tag);
                         self.append(&Record::Leaving { pid, tag });
                         self.state.leave(pid, tag);
                     }
-                    self.send(Outbound::Call { departure, is_repeatable }, after);
+                    self.send(Outbound::Call { call, is_repeatable }, after);
                 }
                 Consequence::Abandon { pid, tag } => after.add().abandoned.push((pid, tag)),
                 Consequence::Pause(pids, paused) => {
@@ -138,7 +137,7 @@ impl Run {
         while inner.outbox.front().is_some_and(|(number, _)| *number <= inner.durable) {
             let (_, outbound) = inner.outbox.pop_front().expect("invariant: its front was just seen");
             match &outbound {
-                Outbound::Call { departure, .. } if !inner.is_wanted(departure.pid, departure.tag) => {}
+                Outbound::Call { call, .. } if !inner.is_wanted(call.pid, call.tag) => {}
                 _ => after.add().outbound.push(outbound),
             }
         }
@@ -156,7 +155,7 @@ impl Run {
         wakers.wake();
         drop(refused);
         for (pid, tag) in abandoned {
-            let _ = foreign::call(|| self.fixed.effects.abandon(&self.fixed.id, pid, tag));
+            let _ = foreign::call(|| self.config.effects.abandon(&self.config.id, pid, tag));
         }
         for outbound in outbound {
             match outbound {
@@ -167,28 +166,16 @@ impl Run {
                 // The call stays outstanding, and is sent when the run is recovered. One that is
                 // not safe to repeat is sent now: nothing could tell then that it was not sent.
                 Outbound::Call { is_repeatable: true, .. } if self.kernel.are_calls_held() => {}
-                Outbound::Call { departure, .. } => self.dispatch(port, *departure),
+                Outbound::Call { call, .. } => self.dispatch(port, *call),
                 Outbound::Snapshot(pending) => self.kernel.snapshot_writer().write(pending),
             }
         }
     }
 
-    fn dispatch<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, departure: Departure) {
-        let Departure { pid, tag, call, key, limits, grants } = departure;
+    fn dispatch<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, call: OutgoingCall) {
+        let (pid, tag) = (call.pid, call.tag);
         let reply = Arc::new(CallReply::new(Arc::clone(self), pid, tag));
-        let outgoing = Outgoing {
-            run: Arc::clone(&self.fixed.id),
-            pid,
-            tag,
-            scope: call.placement.map(|placement| Arc::clone(&placement.scope)),
-            handler: call.handler,
-            args: call.args,
-            timeout: call.timeout,
-            idempotency_key: key,
-            grants,
-            limits,
-        };
-        match foreign::call(|| self.fixed.effects.dispatch(outgoing, Arc::clone(&reply) as _)) {
+        match foreign::call(|| self.config.effects.dispatch(call, Arc::clone(&reply) as _)) {
             // A reply that a panic drops reports that, like any that is dropped without an answer.
             Ok(Dispatched::Pending) | Err(_) => {}
             Ok(Dispatched::Answered(answer)) => {

@@ -3,7 +3,7 @@
 use crate::base::foreign;
 use crate::process::{Level, LogLine, Timestamp};
 use crate::run::seam::log::{LogOrigin, LogSink};
-use crate::run::seam::snapshot_store::Ignored;
+use crate::run::seam::snapshot_store::UnusedSnapshot;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const KEPT_MAX: usize = 100;
 pub(in crate::run) struct Remarks {
     run: Arc<str>,
     sink: Option<Arc<dyn LogSink>>,
-    ignored: Mutex<(Vec<Ignored>, u64)>,
+    ignored: Mutex<(Vec<UnusedSnapshot>, u64)>,
 }
 
 impl Remarks {
@@ -23,9 +23,9 @@ impl Remarks {
     }
 
     /// Notes that a snapshot was not used.
-    pub(in crate::run) fn ignore(&self, ignored: Ignored) {
+    pub(in crate::run) fn ignore(&self, ignored: UnusedSnapshot) {
         if let Some(sink) = &self.sink {
-            let Ignored { pid, step, why } = &ignored;
+            let UnusedSnapshot { pid, step, why } = &ignored;
             let text = format!("the snapshot of process {pid} after step {step} is not used: {why}");
             let origin = LogOrigin {
                 run: Arc::clone(&self.run),
@@ -47,7 +47,7 @@ impl Remarks {
     }
 
     /// Returns the snapshots that were not used, as many as are stored, and how many there were.
-    pub(in crate::run) fn ignored(&self) -> (Vec<Ignored>, u64) {
+    pub(in crate::run) fn ignored(&self) -> (Vec<UnusedSnapshot>, u64) {
         self.ignored.lock().clone()
     }
 }

@@ -22,15 +22,15 @@ use crate::run::record::kinds::{ActId, Arrived, Died, Digest, News, Record, Step
 use crate::run::record::wire::Wire;
 use crate::run::seam::backlog::Backlog;
 use crate::run::seam::log::{Durability, EndStatus, Log, Reading, RunEnd};
-use crate::run::seam::snapshot_store::Shelf;
-use crate::run::state::config::{Fixed, allocate};
+use crate::run::seam::snapshot_store::SnapshotStore;
+use crate::run::state::config::{RunConfig, allocate};
 use crate::run::state::decide::{Asker, Read, check};
 use crate::run::state::events::Outcome;
 use crate::run::state::exit::answer_of;
-use crate::run::state::news::Unwanted;
+use crate::run::state::news::Rejected;
 use crate::run::state::outstanding::Pending;
 use crate::run::state::run_state::{Moment, RunTime, State};
-use crate::run::state::table::Waits;
+use crate::run::state::table::WaitState;
 use crate::scheduler::{Next, Port, Slot};
 use parking_lot::Mutex;
 use std::collections::VecDeque;
@@ -39,7 +39,7 @@ use std::sync::{Arc, Weak};
 
 /// A run in the host.
 pub(in crate::run) struct Run {
-    pub(in crate::run) fixed: Fixed,
+    pub(in crate::run) config: RunConfig,
     pub(in crate::run) kernel: Kernel,
     /// The time of the last batch that had consequences. Batches of one process and of those that
     /// it causes never go back. Written under the commit lock before the consequences, so that each
@@ -50,7 +50,7 @@ pub(in crate::run) struct Run {
     /// the wall clock is set back.
     pub(in crate::run) clock_offset: i64,
     /// Where snapshots of its processes are stored.
-    pub(in crate::run) shelf: Option<Arc<dyn Shelf>>,
+    pub(in crate::run) shelf: Option<Arc<dyn SnapshotStore>>,
     /// The backlog of its journal.
     pub(in crate::run) backlog: Option<Arc<Backlog>>,
     pub(in crate::run) remarks: Arc<Remarks>,
@@ -175,15 +175,15 @@ impl Inner {
         moment: Moment,
         news: News,
         act: Option<ActId>,
-    ) -> Result<(), Unwanted> {
+    ) -> Result<(), Rejected> {
         let state = &mut self.state;
         let wants = state.wants(&news);
         // An act that changes nothing is recorded all the same if it has an id, so that its id
         // is taken.
         if let Err(unwanted) = wants
-            && !(unwanted == Unwanted::Idle && act.is_some())
+            && !(unwanted == Rejected::Idle && act.is_some())
         {
-            state.counts.dropped += u64::from(unwanted != Unwanted::Idle);
+            state.counts.dropped += u64::from(unwanted != Rejected::Idle);
             return Err(unwanted);
         }
         if let Some(act) = &act {
@@ -248,21 +248,21 @@ impl Run {
     /// Makes a run that starts at this time, given by the wall clock and by the host's monotonic
     /// clock.
     pub(in crate::run) fn new(
-        fixed: Fixed,
+        config: RunConfig,
         kernel: Kernel,
         (started, mono): (Timestamp, Monotonic),
         state: State,
         log: Box<dyn Log>,
     ) -> Self {
         let inner = Inner::new(state, log, kernel.capacity());
-        Self::of(fixed, kernel, (started, mono), inner, Arc::new(Once::new()))
+        Self::of(config, kernel, (started, mono), inner, Arc::new(Once::new()))
     }
 
     /// Makes a recovered run: its state is that of records whose last time is `last_at`, and its
     /// timers are due by the wall clock. One that was parked also continues by its own clock:
     /// otherwise its time would stand still while the wall clock is behind.
     pub(in crate::run) fn recovered(
-        fixed: Fixed,
+        config: RunConfig,
         kernel: Kernel,
         (last_at, mono, clock_offset): (Timestamp, Monotonic, Option<i64>),
         state: State,
@@ -274,11 +274,11 @@ impl Run {
         let now = kernel.clock().at(mono).max(last_at).max(own);
         let mut inner = Inner::new(state, log, kernel.capacity());
         inner.durable = inner.state.counts.records;
-        Self::of(fixed, kernel, (now, mono), inner, outcome)
+        Self::of(config, kernel, (now, mono), inner, outcome)
     }
 
     fn of(
-        fixed: Fixed,
+        config: RunConfig,
         kernel: Kernel,
         (now, mono): (Timestamp, Monotonic),
         inner: Inner,
@@ -292,9 +292,9 @@ impl Run {
             is_paused: AtomicBool::new(inner.state.paused.is_some()),
             shelf: inner.log.shelf(),
             backlog: inner.log.backlog(),
-            remarks: Arc::new(Remarks::new(Arc::clone(&fixed.id), fixed.sink.clone())),
+            remarks: Arc::new(Remarks::new(Arc::clone(&config.id), config.sink.clone())),
             save_epoch: AtomicU64::new(0),
-            fixed,
+            config,
             kernel,
             last_at: AtomicU64::new(now.0),
             clock_offset: signed(now.0) - signed(mono.0),
@@ -339,7 +339,7 @@ impl Run {
         let act_bytes = head.put_with_act(&mut scratch.record, &status, &scratch.output.commands);
         let owed = task.body.owes();
         let bytes = match owed {
-            Some(Owed { commands, status }) if task.waits != Waits::Owes => {
+            Some(Owed { commands, status }) if task.waits != WaitState::Owes => {
                 whole_bytes(&mut scratch.record, status, [&scratch.output.commands, commands])
             }
             _ => act_bytes,
@@ -377,10 +377,10 @@ impl Run {
 
         scratch.put();
         task.waits = match next {
-            _ if head.owes => Waits::Owes,
-            Next::Blocked => Waits::Blocked,
-            Next::Idle => Waits::Idle,
-            _ => Waits::Not,
+            _ if head.owes => WaitState::Owes,
+            Next::Blocked => WaitState::Blocked,
+            Next::Idle => WaitState::Idle,
+            _ => WaitState::Not,
         };
         if !after.is_empty() {
             self.after(port, after);
@@ -404,7 +404,7 @@ impl Run {
         state.take(pid, task.took, output.fuel, output.commands.last().map(|command| command.tag));
         let mut asker = Asker { pid, program: &task.program, read, kv_bytes: 0 };
         for command in output.commands.drain(..) {
-            let decision = state.decide(&self.fixed, &mut asker, moment, &command);
+            let decision = state.decide(&self.config, &mut asker, moment, &command);
             decision.put(&mut scratch.record);
             state.apply(pid, moment, command, decision);
         }
@@ -439,7 +439,7 @@ impl Run {
         let known = &state.table[task.pid];
         let next_tag = Tag(known.last_tag.0 + 1);
         let bounds = (&known.limits, &known.grants);
-        let mut body = self.fixed.body(&task.program, task.pid, next_tag, entry, input, bounds)?;
+        let mut body = self.config.body(&task.program, task.pid, next_tag, entry, input, bounds)?;
         allocate(&mut *body, task.allocation)?;
         let former = std::mem::replace(&mut task.body, body);
         if let Some(tail) = &mut task.tail {
@@ -496,8 +496,8 @@ impl Run {
         self: &Arc<Self>,
         port: &mut P,
         news: News,
-    ) -> Result<(), Unwanted> {
-        self.take_in(port, &mut Some(news)).unwrap_or(Err(Unwanted::Late))
+    ) -> Result<(), Rejected> {
+        self.take_in(port, &mut Some(news)).unwrap_or(Err(Rejected::Late))
     }
 
     /// Records news. `None` if the run was parked: the news is then still there.
@@ -505,7 +505,7 @@ impl Run {
         self: &Arc<Self>,
         port: &mut P,
         news: &mut Option<News>,
-    ) -> Option<Result<(), Unwanted>> {
+    ) -> Option<Result<(), Rejected>> {
         let moment = self.moment(port.monotonic());
         let mut inner = self.inner.lock();
         if inner.parked {
@@ -526,7 +526,7 @@ impl Run {
         let mut inner = self.inner.lock();
         if inner.parked {
             drop(inner);
-            return self.kernel.fired_parked(port, &self.fixed.id);
+            return self.kernel.fired_parked(port, &self.config.id);
         }
         let mut after = AfterUnlock::default();
         inner.state.timers.fired(moment.mono);

@@ -40,7 +40,7 @@
 use super::offload::OffloadThread;
 use crate::base::message_of;
 use crate::process::{Micros, Pid, Program, RawSnapshot};
-use crate::run::seam::snapshot_store::Shelf;
+use crate::run::seam::snapshot_store::SnapshotStore;
 use parking_lot::Mutex;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -142,7 +142,7 @@ impl ReplayTail {
 
 /// A snapshot on its way to a store.
 pub(in crate::run) struct PendingSnapshot {
-    pub(in crate::run) shelf: Arc<dyn Shelf>,
+    pub(in crate::run) shelf: Arc<dyn SnapshotStore>,
     pub(in crate::run) pid: Pid,
     pub(in crate::run) step: u64,
     pub(in crate::run) raw: Box<dyn RawSnapshot>,
@@ -206,7 +206,7 @@ impl SnapshotWriter {
     /// Counts a snapshot among those that wait.
     pub(in crate::run) fn reserve(
         &self,
-        shelf: &Arc<dyn Shelf>,
+        shelf: &Arc<dyn SnapshotStore>,
         pid: Pid,
         step: u64,
         raw: Box<dyn RawSnapshot>,

@@ -6,7 +6,7 @@ use super::run::{Inner, Run};
 use super::snapshot_writer::SnapshotTrigger;
 use super::task::{Task, TaskState};
 use crate::process::{Pid, SnapshotSupport};
-use crate::run::seam::snapshot_store::Ignored;
+use crate::run::seam::snapshot_store::UnusedSnapshot;
 use crate::scheduler::Interrupt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -111,7 +111,7 @@ impl RunHandle {
     /// Returns the first snapshots that were not used when processes of this run were recovered,
     /// and how many there were in all.
     #[must_use]
-    pub fn ignored_snapshots(&self) -> (Vec<Ignored>, u64) {
+    pub fn ignored_snapshots(&self) -> (Vec<UnusedSnapshot>, u64) {
         self.run().map(|run| run.remarks.ignored()).unwrap_or_default()
     }
 }

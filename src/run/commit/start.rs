@@ -10,7 +10,7 @@ use crate::process::{Grants, Limits, Payload, Pid, Problem, Program, Tag};
 use crate::run::record::kinds::{Bounds, Origin, Record, Started};
 use crate::run::seam::effects::Effects;
 use crate::run::seam::log::{Log, LogSink};
-use crate::run::state::config::{Fixed, Programs};
+use crate::run::state::config::{Programs, RunConfig};
 use crate::run::state::run_state::State;
 use std::sync::Arc;
 
@@ -120,16 +120,16 @@ impl Kernel {
             bounds,
             origin,
         };
-        let fixed = Fixed::new(&started, root, programs, effects, sink);
+        let config = RunConfig::new(&started, root, programs, effects, sink);
         let state = State::new(&started);
         let entry = &state.table[Pid::ROOT];
         let root = (&entry.limits, &entry.grants);
-        let body = fixed
-            .body(&fixed.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root)
+        let body = config
+            .body(&config.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root)
             .map_err(StartError::Root)?;
-        let program = Arc::clone(&fixed.root);
+        let program = Arc::clone(&config.root);
         let permit = program.permit().within(root.0);
-        let run = Arc::new(Run::new(fixed, self.clone(), (at, mono), state, log));
+        let run = Arc::new(Run::new(config, self.clone(), (at, mono), state, log));
         let mut inner = run.inner.lock();
         let Some(registered) = self.register(&run, false) else { return Err(StartError::Exists(id)) };
         let mut after = AfterUnlock::default();

@@ -17,7 +17,7 @@ use crate::run::record::kinds::{News, Record};
 use crate::run::recovery::rebuild::Rebuild;
 use crate::run::seam::log::LogOrigin;
 use crate::run::state::run_state::Moment;
-use crate::run::state::weight::Took;
+use crate::run::state::weight::Consumed;
 use crate::scheduler::{Commit, Interrupt, Next, Permitted, Port, Slot, Turn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -94,10 +94,10 @@ impl Commit for Kernel {
     }
 
     fn slow(&self, _: Slot, task: &Task, took: Micros) {
-        if let Some(sink) = &task.run.fixed.sink {
+        if let Some(sink) = &task.run.config.sink {
             let text = format!("a slice of {} took {} ms", task.state.program.digest(), took.0 / 1_000);
             let origin = LogOrigin {
-                run: Arc::clone(&task.run.fixed.id),
+                run: Arc::clone(&task.run.config.id),
                 pid: task.state.pid,
                 scope: None,
                 component: None,
@@ -185,7 +185,7 @@ impl Task {
         }
         let moment = run.moment(mono);
         (state.at, state.mono) = (moment.at, moment.mono);
-        state.took = Took::of(events);
+        state.took = Consumed::of(events);
         state.retries = 0;
         state.body.begin(state.at, events);
     }
@@ -270,8 +270,8 @@ impl Task {
         if records.len() > RETRY_RECORDS_MAX {
             return None;
         }
-        let fixed = &self.run.fixed;
-        let mut rebuild = Rebuild::new(Arc::clone(&fixed.root), fixed.programs.clone());
+        let config = &self.run.config;
+        let mut rebuild = Rebuild::new(Arc::clone(&config.root), config.programs.clone());
         // The instance is gone and the permit is not: the new instance has the place of the old.
         rebuild = rebuild.only(self.state.pid, self.state.allocation);
         for record in records {

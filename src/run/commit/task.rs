@@ -5,8 +5,8 @@ use super::snapshot_writer::ReplayTail;
 use crate::process::{Allocation, Body, Event, Output, Pid, Program, Timestamp};
 use crate::run::state::config::may_be_saved;
 use crate::run::state::run_state::RunTime;
-use crate::run::state::table::Waits;
-use crate::run::state::weight::{Took, event_bytes};
+use crate::run::state::table::WaitState;
+use crate::run::state::weight::{Consumed, event_bytes};
 use crate::scheduler::Next;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -31,12 +31,12 @@ pub(in crate::run) struct TaskState {
     /// Committed steps.
     pub(in crate::run) steps: u64,
     /// What it waits for, by its last committed step.
-    pub(in crate::run) waits: Waits,
+    pub(in crate::run) waits: WaitState,
     /// The time of the step's batch: the recorded one, and that of the run's clock.
     pub(in crate::run) at: Timestamp,
     pub(in crate::run) mono: RunTime,
     /// What the step took from the queue.
-    pub(in crate::run) took: Took,
+    pub(in crate::run) took: Consumed,
     /// Events that came and have not been stepped for: messages alone while the process was
     /// blocked, what was too much for one batch, and all events while it had no permit, was
     /// deferred for a backlog, or owed a part of its last step.
@@ -72,10 +72,10 @@ impl Task {
             begun: false,
             native,
             steps: 0,
-            waits: Waits::Not,
+            waits: WaitState::Not,
             at: Timestamp(0),
             mono: RunTime(0),
-            took: Took::default(),
+            took: Consumed::default(),
             deferred: Vec::new(),
             deferred_wakes: false,
             scratch: None,
@@ -91,9 +91,9 @@ impl Task {
 impl TaskState {
     pub(in crate::run) fn next(&self) -> Next {
         match self.waits {
-            Waits::Not | Waits::Owes => Next::Ready,
-            Waits::Blocked => Next::Blocked,
-            Waits::Idle => Next::Idle,
+            WaitState::Not | WaitState::Owes => Next::Ready,
+            WaitState::Blocked => Next::Blocked,
+            WaitState::Idle => Next::Idle,
         }
     }
 
@@ -101,13 +101,13 @@ impl TaskState {
     /// that waits is not stepped without events, and a blocked one not for messages alone.
     pub(in crate::run) fn prepare_batch(&mut self, events: &mut Vec<Event>) -> bool {
         let is_due = match self.waits {
-            Waits::Owes => {
+            WaitState::Owes => {
                 self.defer(events);
                 return true;
             }
-            Waits::Not => true,
-            Waits::Idle => !events.is_empty() || !self.deferred.is_empty(),
-            Waits::Blocked => self.deferred_wakes || events.iter().any(wakes),
+            WaitState::Not => true,
+            WaitState::Idle => !events.is_empty() || !self.deferred.is_empty(),
+            WaitState::Blocked => self.deferred_wakes || events.iter().any(wakes),
         };
         if !is_due {
             self.deferred.append(events);

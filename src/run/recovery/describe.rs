@@ -8,13 +8,13 @@ const PAYLOAD_SHOWN_MAX: usize = 1_000;
 
 /// A step's commands and then its status, a line each.
 #[must_use]
-pub fn tell_act<'a>(status: &Status, commands: impl IntoIterator<Item = &'a Command>) -> Vec<String> {
-    commands.into_iter().map(tell_command).chain([tell_status(status)]).collect()
+pub fn describe_act<'a>(status: &Status, commands: impl IntoIterator<Item = &'a Command>) -> Vec<String> {
+    commands.into_iter().map(describe_command).chain([describe_status(status)]).collect()
 }
 
 /// A command: its tag, and what it asks for.
 #[must_use]
-pub fn tell_command(command: &Command) -> String {
+pub fn describe_command(command: &Command) -> String {
     let Command { tag, action } = command;
     let mut line = format!("{tag}: ");
     match action {
@@ -57,7 +57,7 @@ pub fn tell_command(command: &Command) -> String {
 
 /// How a step ended.
 #[must_use]
-pub fn tell_status(status: &Status) -> String {
+pub fn describe_status(status: &Status) -> String {
     match status {
         Status::Ready => "ready".to_owned(),
         Status::Blocked => "blocked".to_owned(),

@@ -1,7 +1,7 @@
 //! Taking up a run whose host is gone, from its records.
 //!
 //! No process runs for it: queues, names, links, timers and outstanding calls come from the records, and a process does what it did
-//! again when it is next stepped ([`Replayed`]). One that waits needs no instance before, and none is refused one: it had it before. Timers are due at their time by the wall clock, past ones at once.
+//! again when it is next stepped ([`ReplayingBody`]). One that waits needs no instance before, and none is refused one: it had it before. Timers are due at their time by the wall clock, past ones at once.
 //!
 //! A call without an answer leaves again, under its key, unless a `leaving` record says that it may have happened and must not be repeated:
 //! such a call is *uncertain*. It waits, without a timeout, until somebody resolves it ([`RunHandle::resolve`]); the rest of the run goes on.
@@ -9,9 +9,9 @@
 //! Acts that were left are done first, in their order, before anybody finds the run: what is done to it later comes after them. No call is sent
 //! again while a process has yet to hear that it is to end, which takes its calls back.
 
-use super::rebuild::{Rebuild, RebuildError, TakenUp};
+use super::rebuild::{Rebuild, RebuildError, Recovered};
 use super::replay::check_programs;
-use super::replaying::{Later, Past, Replayed};
+use super::replaying::{History, ReplayingBody, SnapshotChain};
 use super::saved::Snapshots;
 use crate::base::brief::BriefGuard;
 use crate::process::{Ending, Pid, Program, Tag};
@@ -26,19 +26,19 @@ use crate::run::commit::parking::waking::FromParked;
 use crate::run::commit::run::{Inner, Run};
 use crate::run::commit::task::Task;
 use crate::run::record::kinds::{News, Record};
-use crate::run::seam::effects::Effects;
+use crate::run::seam::effects::{Effects, OutgoingCall};
 use crate::run::seam::log::{EndStatus, Log, LogSink, Mail, RunEnd};
-use crate::run::state::config::{Fixed, Programs};
+use crate::run::state::config::{Programs, RunConfig};
 use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
 use crate::run::state::projection::Uncertain;
-use crate::run::state::run_state::{Departure, Post, State};
+use crate::run::state::run_state::{Post, State};
 use crate::scheduler::{Pause, Port};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What a run is taken up with.
-pub struct ResumeSpec {
+pub struct RecoverySpec {
     /// The program of its root process.
     pub root: Arc<dyn Program>,
     /// The programs that its processes may spawn.
@@ -60,7 +60,7 @@ pub struct ResumeSpec {
 /// Why a run is not taken up.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum ResumeError {
+pub enum RecoveryError {
     /// There is an unfinished run of that id.
     #[error("the run {0:?} is already running")]
     Exists(Arc<str>),
@@ -86,8 +86,8 @@ impl Kernel {
     ///
     /// # Errors
     /// Where it goes on already or has ended, the scheduler refuses it, or the records are not of a run of these programs.
-    pub fn resume(&self, spec: ResumeSpec, records: &[Record]) -> Result<RunHandle, ResumeError> {
-        self.resume_as(spec, records, None, None).map(RunHandle::new)
+    pub fn resume(&self, spec: RecoverySpec, records: &[Record]) -> Result<RunHandle, RecoveryError> {
+        self.recover_as(spec, records, None, None).map(RunHandle::new)
     }
 
     /// Takes up a run and ends it at once: what was left for it is done, then all its processes are
@@ -96,54 +96,54 @@ impl Kernel {
     ///
     /// # Errors
     /// As those of [`Self::resume`].
-    pub fn end(&self, spec: ResumeSpec, records: &[Record], reason: &str) -> Result<RunHandle, ResumeError> {
-        self.resume_as(spec, records, None, Some(reason.into())).map(RunHandle::new)
+    pub fn end(&self, spec: RecoverySpec, records: &[Record], reason: &str) -> Result<RunHandle, RecoveryError> {
+        self.recover_as(spec, records, None, Some(reason.into())).map(RunHandle::new)
     }
 
     /// As [`Self::resume`], for a run that was parked where something of it is given, and as
     /// [`Self::end`] for the reason that is given.
-    pub(in crate::run) fn resume_as(
+    pub(in crate::run) fn recover_as(
         &self,
-        spec: ResumeSpec,
+        spec: RecoverySpec,
         records: &[Record],
         from_parked: Option<FromParked>,
         ends: Option<Arc<str>>,
-    ) -> Result<Arc<Run>, ResumeError> {
-        let ResumeSpec { root, programs, left, unless_paused, mut log, effects, sink, watcher } = spec;
+    ) -> Result<Arc<Run>, RecoveryError> {
+        let RecoverySpec { root, programs, left, unless_paused, mut log, effects, sink, watcher } = spec;
         let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
         let ended = rebuild.is_finished();
-        let (started, state, taken_up) = rebuild.into_run().ok_or(ResumeError::Empty)?;
+        let (started, state, taken_up) = rebuild.into_run().ok_or(RecoveryError::Empty)?;
         if ended {
             // Its host died between the last record and saying so.
             if let (Some(ending), Some(result)) = (&state.root_ending, &state.result) {
                 let _ = log.ended(&RunEnd { status: EndStatus::of(ending, result, state.late), at: taken_up.at });
             }
-            return Err(ResumeError::Ended(started.run));
+            return Err(RecoveryError::Ended(started.run));
         }
         if unless_paused && state.is_paused_after(&left) {
-            return Err(ResumeError::Paused(started.run));
+            return Err(RecoveryError::Paused(started.run));
         }
         if state.table.iter().any(|(pid, entry)| entry.lives() && !taken_up.pasts.contains_key(&pid)) {
             let record = state.counts.records;
             return Err(RebuildError::Incoherent { record, why: "a process lives that was never made" }.into());
         }
         check_programs(&started.programs, &programs)?;
-        let fixed = Fixed::new(&started, root, programs, effects, sink);
+        let config = RunConfig::new(&started, root, programs, effects, sink);
         let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);
         let is_woken = from_parked.is_some();
         let (outcome, clock_offset) =
             from_parked.map(|from_parked| (from_parked.outcome, from_parked.clock_offset)).unzip();
         let outcome = outcome.unwrap_or_else(|| Arc::new(Once::new()));
-        let mut rest = Some((fixed, state, taken_up, log, watcher));
-        let mut resumed = Err(ResumeError::Refused);
+        let mut rest = Some((config, state, taken_up, log, watcher));
+        let mut resumed = Err(RecoveryError::Refused);
         self.with_port(|port| {
-            let Some((fixed, state, taken_up, log, watcher)) = rest.take() else { return };
+            let Some((config, state, taken_up, log, watcher)) = rest.take() else { return };
             let times = (taken_up.at, port.monotonic(), clock_offset);
-            let run = Arc::new(Run::recovered(fixed, self.clone(), times, state, log, Arc::clone(&outcome)));
+            let run = Arc::new(Run::recovered(config, self.clone(), times, state, log, Arc::clone(&outcome)));
             // Whoever finds it in the list waits until its processes are there.
             let mut inner = run.inner.lock();
             let Some(registered) = self.register(&run, is_woken) else {
-                resumed = Err(ResumeError::Exists(started.run.clone()));
+                resumed = Err(RecoveryError::Exists(started.run.clone()));
                 return;
             };
             let (mut after, mut taken_up) = (AfterUnlock::default(), taken_up);
@@ -176,7 +176,7 @@ impl Run {
         self: &Arc<Self>,
         inner: &mut Inner,
         port: &mut P,
-        pasts: &mut BTreeMap<Pid, Past>,
+        pasts: &mut BTreeMap<Pid, History>,
         later: &mut Snapshots,
         after: &mut AfterUnlock,
     ) -> bool {
@@ -198,17 +198,17 @@ impl Run {
         self: &Arc<Self>,
         port: &mut P,
         mut inner: BriefGuard<'_, Inner>,
-        taken_up: TakenUp,
+        taken_up: Recovered,
         left: &[Mail],
         ends: Option<&Arc<str>>,
         after: &mut AfterUnlock,
     ) {
-        let TakenUp { queues, departures, .. } = taken_up;
+        let Recovered { queues, calls, .. } = taken_up;
         let moment = self.moment(port.monotonic());
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, event }));
         }
-        for (pid, tag) in inner.state.depart_again(departures, &self.fixed) {
+        for (pid, tag) in inner.state.depart_again(calls, &self.config) {
             let _ = inner.record_news(moment, News::Again { pid, tag }, None);
         }
         for mail in left {
@@ -229,7 +229,7 @@ impl Run {
         inner: &mut Inner,
         port: &mut P,
         pid: Pid,
-        (past, later): (Past, Option<Later>),
+        (past, later): (History, Option<SnapshotChain>),
         after: &mut AfterUnlock,
     ) -> Result<(), Task> {
         let paused = inner.state.paused.is_some();
@@ -240,7 +240,7 @@ impl Run {
         let is_fresh = entry.steps == 0;
         let last_saved = later.as_ref().and_then(|later| later.steps.last()).map_or(0, |(step, _)| *step);
         let tail_steps = past.steps.iter().filter(|step| step.number > last_saved).count() as u64;
-        let mut task = Task::new(Arc::clone(self), pid, program, Box::new(Replayed::new(past, later)), native);
+        let mut task = Task::new(Arc::clone(self), pid, program, Box::new(ReplayingBody::new(past, later)), native);
         if let Some(tail) = &mut task.state.tail {
             tail.steps = tail_steps;
         }
@@ -282,28 +282,28 @@ impl State {
 
     /// Calls that have no answer are to be sent again; the uncertain ones stay, without their timeouts. Gives those whose time begins now:
     /// a record is to say so.
-    fn depart_again(&mut self, departures: BTreeMap<(Pid, Tag), Box<Departure>>, fixed: &Fixed) -> Vec<(Pid, Tag)> {
+    fn depart_again(&mut self, calls: BTreeMap<(Pid, Tag), Box<OutgoingCall>>, config: &RunConfig) -> Vec<(Pid, Tag)> {
         let mut begin = Vec::new();
-        for ((pid, tag), departure) in departures {
-            let Some(Pending::Call(call)) =
+        for ((pid, tag), call) in calls {
+            let Some(Pending::Call(pending)) =
                 self.table.get_mut(pid).filter(|entry| entry.lives()).and_then(|entry| entry.outstanding.get_mut(tag))
             else {
                 continue;
             };
-            if call.sending.is_leaving() {
-                if let Some(timer) = call.timer.take() {
+            if pending.sending.is_leaving() {
+                if let Some(timer) = pending.timer.take() {
                     self.timers.unset(timer);
                 }
-                self.uncertain.insert((pid, tag), departure);
+                self.uncertain.insert((pid, tag), call);
             } else {
-                if call.is_untimed() {
+                if pending.is_untimed() {
                     begin.push((pid, tag));
                 }
                 // One that is not safe to repeat would have left a record of its leaving.
-                if fixed.is_repeatable(&departure.call.handler, &departure.call.args) {
-                    call.sending = call.sending.again();
+                if config.is_repeatable(&call.handler, &call.args) {
+                    pending.sending = pending.sending.again();
                 }
-                self.withheld.insert((pid, tag), departure);
+                self.withheld.insert((pid, tag), call);
             }
         }
         begin
@@ -317,11 +317,11 @@ impl RunHandle {
         let uncertain = |inner: &Inner| {
             let pending = |(pid, tag): &(Pid, Tag)| matches!(inner.state.pending(*pid, *tag), Some(Pending::Call(_)));
             let open = inner.state.uncertain.iter().filter(|(call, _)| pending(call));
-            open.map(|(&(pid, tag), departure)| Uncertain {
+            open.map(|(&(pid, tag), call)| Uncertain {
                 pid,
                 tag,
-                handler: Arc::clone(&departure.call.handler),
-                key: Arc::clone(&departure.key),
+                handler: Arc::clone(&call.handler),
+                key: Arc::clone(&call.idempotency_key),
             })
             .collect()
         };

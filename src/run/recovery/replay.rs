@@ -3,7 +3,7 @@
 //! There are three answers: it does the same; a step gives other commands; or this host cannot repeat a step that ended well, as where an
 //! engine with other limits traps, which says nothing of the process.
 
-use super::describe::{tell_act, tell_status};
+use super::describe::{describe_act, describe_status};
 use super::rebuild::{Rebuild, RebuildError};
 use crate::process::{Body, Budget, Pid, Problem, Program, Status};
 use crate::run::record::kinds::{Record, Stepped};
@@ -153,11 +153,11 @@ fn answer(
     match (error, at) {
         (RebuildError::Diverged { pid, step, got, .. }, Record::Stepped(stepped)) => {
             let (status, commands) = *got;
-            Ok(differ(rebuild, record, (pid, step), stepped, tell_act(&status, &commands)))
+            Ok(differ(rebuild, record, (pid, step), stepped, describe_act(&status, &commands)))
         }
         // Another program that traps does something else.
         (RebuildError::CannotReplay { pid, step, problem }, Record::Stepped(stepped)) if substituted => {
-            let got = vec![tell_status(&Status::Failed(problem.into()))];
+            let got = vec![describe_status(&Status::Failed(problem.into()))];
             Ok(differ(rebuild, record, (pid, step), stepped, got))
         }
         (RebuildError::CannotReplay { pid, step, problem }, _) => {
@@ -181,7 +181,7 @@ fn answer(
 
 fn differ(rebuild: &Rebuild, record: u64, at: (Pid, u64), stepped: &Stepped, got: Vec<String>) -> Replay {
     let (scope, component) = rebuild.place_of(at.0);
-    let expected = tell_act(&stepped.status, stepped.decided.iter().map(|decided| &decided.command));
+    let expected = describe_act(&stepped.status, stepped.decided.iter().map(|decided| &decided.command));
     let same = expected.iter().zip(&got).take_while(|(expected, got)| expected == got).count();
     let (pid, step) = at;
     Replay::Diverged(Box::new(Difference { record, pid, step, scope, component, expected, got, line: same }))

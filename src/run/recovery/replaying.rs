@@ -9,7 +9,7 @@ use crate::process::{
 };
 use crate::run::commit::remarks::Remarks;
 use crate::run::record::kinds::Digest;
-use crate::run::seam::snapshot_store::{Ignored, Shelf};
+use crate::run::seam::snapshot_store::{SnapshotStore, UnusedSnapshot};
 use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 const STEPS_PER_TURN: usize = 32;
 
 /// What a process was and has heard.
-pub(in crate::run) struct Past {
+pub(in crate::run) struct History {
     pub(in crate::run) program: Arc<dyn Program>,
     pub(in crate::run) init: ProcessInit,
     pub(in crate::run) steps: VecDeque<PastStep>,
@@ -33,17 +33,17 @@ pub(in crate::run) struct PastStep {
 }
 
 /// Where a process may begin instead of at its beginning.
-pub(in crate::run) struct Later {
-    pub(in crate::run) shelf: Arc<dyn Shelf>,
+pub(in crate::run) struct SnapshotChain {
+    pub(in crate::run) shelf: Arc<dyn SnapshotStore>,
     /// The steps that snapshots follow, the last one last, and the snapshot where it was read already. All are in the past.
     pub(in crate::run) steps: Vec<(u64, Option<Bytes>)>,
     pub(in crate::run) remarks: Arc<Remarks>,
 }
 
 /// A body that begins with a past.
-pub(in crate::run) struct Replayed {
-    past: Past,
-    later: Option<Later>,
+pub(in crate::run) struct ReplayingBody {
+    past: History,
+    later: Option<SnapshotChain>,
     /// How many steps of the past are done, or half done.
     done: usize,
     /// The step that the snapshot follows from which the body began.
@@ -57,8 +57,8 @@ pub(in crate::run) struct Replayed {
     output: Output,
 }
 
-impl Replayed {
-    pub(in crate::run) fn new(past: Past, later: Option<Later>) -> Self {
+impl ReplayingBody {
+    pub(in crate::run) fn new(past: History, later: Option<SnapshotChain>) -> Self {
         Self {
             past,
             later,
@@ -85,7 +85,7 @@ impl Replayed {
                     self.from = Some(step);
                     return;
                 }
-                Err(error) => later.remarks.ignore(Ignored { pid, step, why: error.to_string() }),
+                Err(error) => later.remarks.ignore(UnusedSnapshot { pid, step, why: error.to_string() }),
             }
         }
     }
@@ -147,7 +147,7 @@ impl Replayed {
             let Some(from) = self.from.take() else { return Some(Progress::Died(Death::Host(problem))) };
             let why = format!("what follows it is not what the records say: {problem}");
             if let Some(later) = &self.later {
-                later.remarks.ignore(Ignored { pid: self.past.init.pid, step: from, why });
+                later.remarks.ignore(UnusedSnapshot { pid: self.past.init.pid, step: from, why });
             }
             (self.body, self.done) = (None, 0);
         }
@@ -181,8 +181,8 @@ pub(in crate::run) fn join_parts(
 
 /// A body of a snapshot.
 fn restored(
-    past: &Past,
-    shelf: &dyn Shelf,
+    past: &History,
+    shelf: &dyn SnapshotStore,
     (pid, step): (Pid, u64),
     read: Option<Bytes>,
 ) -> Result<Box<dyn Body>, SnapshotError> {
@@ -196,7 +196,7 @@ fn restored(
     past.program.restore(past.init.clone(), &ProcessSnapshot::decode(&bytes)?)
 }
 
-impl Body for Replayed {
+impl Body for ReplayingBody {
     fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>) {
         match &mut self.body {
             Some(body) if self.past.steps.is_empty() => body.begin(now, events),

@@ -1,11 +1,11 @@
 //! Finding what was saved of a run's processes when the run is recovered.
 
-use super::replaying::{Later, Past};
+use super::replaying::{History, SnapshotChain};
 use crate::process::Pid;
 use crate::run::commit::remarks::Remarks;
 use crate::run::commit::run::Run;
 use crate::run::seam::log::Log;
-use crate::run::seam::snapshot_store::{Ignored, Shelf};
+use crate::run::seam::snapshot_store::{SnapshotStore, UnusedSnapshot};
 use crate::run::state::run_state::State;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -18,22 +18,22 @@ const READ_AHEAD_BYTES_MAX: u64 = 64 << 20;
 /// The snapshots of a run that is taken up.
 #[derive(Default)]
 pub(in crate::run) struct Snapshots {
-    shelf: Option<Arc<dyn Shelf>>,
+    shelf: Option<Arc<dyn SnapshotStore>>,
     /// Those that follow a recorded step, by process, the last one last.
     of: BTreeMap<Pid, Vec<(u64, Option<Bytes>)>>,
     /// What is to be said.
-    ignored: Vec<Ignored>,
+    ignored: Vec<UnusedSnapshot>,
 }
 
 impl Snapshots {
     /// Those on the log's shelf that follow steps of these pasts. It reads from a disk.
-    pub(in crate::run) fn of(log: &dyn Log, state: &State, pasts: &BTreeMap<Pid, Past>) -> Self {
+    pub(in crate::run) fn of(log: &dyn Log, state: &State, pasts: &BTreeMap<Pid, History>) -> Self {
         let Some(shelf) = log.shelf() else { return Self::default() };
         let mut found = Self { shelf: Some(Arc::clone(&shelf)), ..Self::default() };
         let mut list = match shelf.list() {
             Ok(list) => list,
             Err(why) => {
-                found.ignored.push(Ignored { pid: Pid::ROOT, step: 0, why });
+                found.ignored.push(UnusedSnapshot { pid: Pid::ROOT, step: 0, why });
                 return found;
             }
         };
@@ -44,7 +44,7 @@ impl Snapshots {
             let (Some(past), Some(entry)) = (pasts.get(&kept.pid), state.living(kept.pid)) else { continue };
             if kept.step > entry.steps {
                 let why = format!("it follows step {}, and the records end with step {}", kept.step, entry.steps);
-                found.ignored.push(Ignored { pid: kept.pid, step: kept.step, why });
+                found.ignored.push(UnusedSnapshot { pid: kept.pid, step: kept.step, why });
                 continue;
             }
             // What goes before a renewal is of another life.
@@ -68,8 +68,8 @@ impl Snapshots {
     }
 
     /// Where a process may begin.
-    pub(in crate::run) fn take(&mut self, pid: Pid, remarks: &Arc<Remarks>) -> Option<Later> {
+    pub(in crate::run) fn take(&mut self, pid: Pid, remarks: &Arc<Remarks>) -> Option<SnapshotChain> {
         let steps = self.of.remove(&pid)?;
-        Some(Later { shelf: self.shelf.clone()?, steps, remarks: Arc::clone(remarks) })
+        Some(SnapshotChain { shelf: self.shelf.clone()?, steps, remarks: Arc::clone(remarks) })
     }
 }

@@ -3,7 +3,7 @@
 use super::rebuild::{Rebuild, RebuildError};
 use crate::process::{Body, Budget, Pid, ProcessSnapshot, Program};
 use crate::run::record::kinds::Record;
-use crate::run::seam::snapshot_store::{Shelf, Shelved};
+use crate::run::seam::snapshot_store::{SnapshotEntry, SnapshotStore};
 use crate::run::state::config::Programs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -44,14 +44,14 @@ pub enum Verdict {
 
 /// Snapshots that are to be compared while a run is rebuilt.
 pub(in crate::run) struct Checks {
-    shelf: Arc<dyn Shelf>,
+    shelf: Arc<dyn SnapshotStore>,
     wanted: BTreeMap<(Pid, u64), u64>,
     done: Vec<Compared>,
 }
 
 impl Checks {
-    fn new(shelf: Arc<dyn Shelf>) -> Result<Self, String> {
-        let wanted = shelf.list()?.into_iter().map(|Shelved { pid, step, bytes }| ((pid, step), bytes)).collect();
+    fn new(shelf: Arc<dyn SnapshotStore>) -> Result<Self, String> {
+        let wanted = shelf.list()?.into_iter().map(|SnapshotEntry { pid, step, bytes }| ((pid, step), bytes)).collect();
         Ok(Self { shelf, wanted, done: Vec::new() })
     }
 
@@ -94,13 +94,13 @@ pub fn verify(
     root: &Arc<dyn Program>,
     programs: &Programs,
     budget: Option<Arc<Budget>>,
-    shelf: Arc<dyn Shelf>,
+    shelf: Arc<dyn SnapshotStore>,
 ) -> Result<Verified, VerifyError> {
     let mut rebuild = Rebuild::new(Arc::clone(root), programs.clone());
     if let Some(budget) = budget {
         rebuild = rebuild.outside(budget);
     }
-    rebuild.checks = Some(Checks::new(shelf).map_err(VerifyError::Shelf)?);
+    rebuild.checks = Some(Checks::new(shelf).map_err(VerifyError::SnapshotStore)?);
     let mut rebuild = rebuild.apply_all(records)?;
     let snapshots = rebuild.checks.take().map(Checks::finish).unwrap_or_default();
     Ok(Verified { steps: rebuild.steps, snapshots })
@@ -115,5 +115,5 @@ pub enum VerifyError {
     Records(#[from] RebuildError),
     /// Its snapshots cannot be listed.
     #[error("the snapshots cannot be listed: {0}")]
-    Shelf(String),
+    SnapshotStore(String),
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// A call on its way to its handler. The record that caused it is durable.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
+pub struct OutgoingCall {
     /// The run.
     pub run: Arc<str>,
     /// The process that asked.
@@ -52,7 +52,7 @@ pub enum Dispatched {
 /// Carries out calls. None of it is ever a host fault: an unknown handler, bad arguments, a missing grant is a problem in the answer.
 pub trait Effects: Send + Sync + 'static {
     /// Hands a call to its handler. It does not block, and makes no system call on this thread.
-    fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched;
+    fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched;
 
     /// The call needs no answer any more; its handler may stop. Dropped calls are counted.
     fn abandon(&self, run: &str, pid: Pid, tag: Tag);

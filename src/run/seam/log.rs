@@ -1,7 +1,7 @@
 //! Where records and log lines go.
 
 use super::backlog::Backlog;
-use super::snapshot_store::Shelf;
+use super::snapshot_store::SnapshotStore;
 use crate::process::problem::kind;
 use crate::process::{Answer, Ending, LogLine, Micros, Pid, Timestamp};
 use bytes::Bytes;
@@ -130,7 +130,7 @@ pub trait Log: Send {
     }
 
     /// Where snapshots of the run's processes are kept. None: nowhere, since the run is not durable.
-    fn shelf(&self) -> Option<Arc<dyn Shelf>> {
+    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
         None
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The snapshots of one run. Its functions may wait for a disk: none is called under the commit lock, and on a
 /// worker only [`Self::get`], of a snapshot that the taking up has not read ahead.
-pub trait Shelf: Send + Sync {
+pub trait SnapshotStore: Send + Sync {
     /// Keeps what a process was after a step, whose record is durable. The key says what it fits: the digest of the program. Of those before
     /// it, all but the last may go.
     ///
@@ -23,7 +23,7 @@ pub trait Shelf: Send + Sync {
     ///
     /// # Errors
     /// Why nobody can tell.
-    fn list(&self) -> Result<Vec<Shelved>, String>;
+    fn list(&self) -> Result<Vec<SnapshotEntry>, String>;
 
     /// What a process was after a step. None: it is not there.
     ///
@@ -34,7 +34,7 @@ pub trait Shelf: Send + Sync {
 
 /// A snapshot on a shelf.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Shelved {
+pub struct SnapshotEntry {
     /// The process.
     pub pid: Pid,
     /// The step that it follows.
@@ -45,7 +45,7 @@ pub struct Shelved {
 
 /// A snapshot that was not used.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
-pub struct Ignored {
+pub struct UnusedSnapshot {
     /// The process.
     pub pid: Pid,
     /// The step that it follows.
@@ -59,9 +59,9 @@ const KEPT_MAX: usize = 2;
 
 /// A shelf in memory.
 #[derive(Clone, Default)]
-pub struct MemoryShelf(Arc<Mutex<BTreeMap<(Pid, u64), Bytes>>>);
+pub struct MemorySnapshots(Arc<Mutex<BTreeMap<(Pid, u64), Bytes>>>);
 
-impl Shelf for MemoryShelf {
+impl SnapshotStore for MemorySnapshots {
     fn put(&self, pid: Pid, step: u64, _: &[u8], data: Bytes) -> Result<(), String> {
         let mut all = self.0.lock();
         all.insert((pid, step), data);
@@ -72,9 +72,9 @@ impl Shelf for MemoryShelf {
         Ok(())
     }
 
-    fn list(&self) -> Result<Vec<Shelved>, String> {
+    fn list(&self) -> Result<Vec<SnapshotEntry>, String> {
         let all = self.0.lock();
-        Ok(all.iter().map(|(&(pid, step), data)| Shelved { pid, step, bytes: data.len() as u64 }).collect())
+        Ok(all.iter().map(|(&(pid, step), data)| SnapshotEntry { pid, step, bytes: data.len() as u64 }).collect())
     }
 
     fn get(&self, pid: Pid, step: u64) -> Result<Option<Bytes>, String> {

@@ -1,21 +1,22 @@
 //! Commands that are answered later: calls and sleeps, and taking them back.
 
-use super::config::Fixed;
+use super::config::RunConfig;
 use super::decide::{Asker, too_large};
 use super::events::RunEvent;
 use super::kv::{self, Refused};
 use super::outstanding::{Pending, PendingCall, Sending};
-use super::run_state::{ABANDONED_MAX, Abandoned, Consequence, Departure, Moment, State};
+use super::run_state::{ABANDONED_MAX, Abandoned, Consequence, Moment, State};
 use super::signals;
 use super::timers::Alarm;
 use crate::process::{Answer, Call, Micros, Payload, Pid, Placement, Problem, ProblemClass, Tag, problem::kind};
 use crate::run::record::kinds::Decision;
+use crate::run::seam::effects::OutgoingCall;
 use std::sync::Arc;
 
 impl State {
     pub(in crate::run) fn decide_call(
         &mut self,
-        fixed: &Fixed,
+        config: &RunConfig,
         asker: &mut Asker<'_>,
         tag: Tag,
         call: &Call,
@@ -29,10 +30,10 @@ impl State {
         }
         self.may_carry(pid, &call.args)?;
         if &*call.handler == signals::NAME {
-            return self.decide_signal(fixed, pid, call);
+            return self.decide_signal(config, pid, call);
         }
         let own = call.idempotency_key.as_ref().map(Arc::clone);
-        let key = own.unwrap_or_else(|| self.key_of(&fixed.keys, pid, tag, call));
+        let key = own.unwrap_or_else(|| self.key_of(&config.keys, pid, tag, call));
         self.may_wait(pid, call.args.size() as u64, call.handler.len() + key.len())?;
         Ok(Decision::Called(key))
     }
@@ -118,12 +119,23 @@ impl State {
             sending: Sending::First,
         };
         self.wait(pid, tag, Pending::Call(Box::new(pending)));
-        self.tell(|| RunEvent::Called { pid, tag, handler, scope });
+        self.tell(|| RunEvent::Called { pid, tag, handler: Arc::clone(&handler), scope: scope.clone() });
         if let Some(former) = former {
             let key = Arc::clone(&key);
             self.tell(|| RunEvent::Rekeyed { pid, tag, former, key });
         }
-        self.consequences.push(Consequence::Call(Box::new(Departure { pid, tag, call, key, limits, grants })));
+        self.consequences.push(Consequence::Call(Box::new(OutgoingCall {
+            run: Arc::clone(&self.run),
+            pid,
+            tag,
+            scope,
+            handler,
+            args: call.args,
+            timeout: call.timeout,
+            idempotency_key: key,
+            grants,
+            limits,
+        })));
     }
 
     pub(in crate::run) fn apply_sleep(&mut self, pid: Pid, moment: Moment, tag: Tag, duration: Micros) {

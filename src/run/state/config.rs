@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub type Programs = BTreeMap<Arc<str>, Arc<dyn Program>>;
 
 /// What never changes in a run.
-pub(in crate::run) struct Fixed {
+pub(in crate::run) struct RunConfig {
     pub(in crate::run) id: Arc<str>,
     /// Where idempotency keys begin.
     pub(in crate::run) keys: Arc<str>,
@@ -32,7 +32,7 @@ pub(in crate::run) struct Fixed {
     pub(in crate::run) sink: Option<Arc<dyn LogSink>>,
 }
 
-impl Fixed {
+impl RunConfig {
     pub(in crate::run) fn new(
         started: &Started,
         root: Arc<dyn Program>,

@@ -7,7 +7,7 @@
 //! `link`, `expose`, the status), or where the whole output is not what the contract says, the process fails and none of its
 //! commands happens: [`check`]. Where it is given in parts, that is looked at with the first of them.
 
-use super::config::Fixed;
+use super::config::RunConfig;
 use super::kv;
 use super::links::Tie;
 use super::narrow::Narrow;
@@ -264,7 +264,7 @@ impl State {
     /// Decides one command.
     pub(in crate::run) fn decide(
         &mut self,
-        fixed: &Fixed,
+        config: &RunConfig,
         asker: &mut Asker<'_>,
         moment: Moment,
         command: &Command,
@@ -272,12 +272,12 @@ impl State {
         let tag = command.tag;
         let decided = match &command.action {
             Action::Send(send) => self.decide_send(asker.pid, send),
-            Action::Spawn(spawn) => self.decide_spawn(fixed, asker, spawn),
-            Action::Call(call) => self.decide_call(fixed, asker, tag, call),
+            Action::Spawn(spawn) => self.decide_spawn(config, asker, spawn),
+            Action::Call(call) => self.decide_call(config, asker, tag, call),
             Action::Sleep(duration) => {
                 self.may_wait(asker.pid, 0, 0).map(|()| Decision::Due(moment.at.saturating_add(*duration)))
             }
-            Action::Register(name) => self.decide_register(fixed, asker.pid, name),
+            Action::Register(name) => self.decide_register(config, asker.pid, name),
             Action::Stop(target) => self.look_up_accepting(asker.pid, target),
             // It has no answer but the end of the other: it is told at once that there is no link.
             Action::Link(target) => Ok(self.look_up_accepting(asker.pid, target).unwrap_or_else(|problem| {

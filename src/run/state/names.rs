@@ -1,6 +1,6 @@
 //! Names: the first that is committed has it, until its process ends.
 
-use super::config::Fixed;
+use super::config::RunConfig;
 use super::run_state::State;
 use crate::process::{Answer, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
 use crate::run::record::kinds::Decision;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 impl State {
     /// Whether a name is free, and one that a process may give.
-    pub(in crate::run) fn may_register(&self, fixed: &Fixed, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
-        self.may_take_signal(fixed, pid, name)?;
+    pub(in crate::run) fn may_register(&self, config: &RunConfig, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
+        self.may_take_signal(config, pid, name)?;
         let weight = self.weight_of_name(name);
         match self.names.get(name) {
             None if self.has_room(weight) => Ok(()),
@@ -27,11 +27,11 @@ impl State {
 
     pub(in crate::run) fn decide_register(
         &self,
-        fixed: &Fixed,
+        config: &RunConfig,
         pid: Pid,
         name: &str,
     ) -> Result<Decision, Box<Problem>> {
-        self.may_register(fixed, pid, name)?;
+        self.may_register(config, pid, name)?;
         let entry = &self.table[pid];
         if entry.names().len() >= entry.limits.links as usize {
             return Err(Box::new(

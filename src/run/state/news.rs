@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Why news does not count. Nothing is recorded then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::run) enum Unwanted {
+pub(in crate::run) enum Rejected {
     /// Nobody waits for it, or waits any more.
     Late,
     /// There is no room for it.
@@ -25,50 +25,50 @@ pub(in crate::run) enum Unwanted {
 
 impl State {
     /// Whether news counts: it is recorded and applied then.
-    pub(in crate::run) fn wants(&self, news: &News) -> Result<(), Unwanted> {
+    pub(in crate::run) fn wants(&self, news: &News) -> Result<(), Rejected> {
         if self.is_finished() {
-            return Err(Unwanted::Late);
+            return Err(Rejected::Late);
         }
         match news {
             News::Answered { pid, tag, .. } => match self.pending(*pid, *tag) {
                 Some(Pending::Call(_) | Pending::Signal(_)) => Ok(()),
-                _ => Err(Unwanted::Late),
+                _ => Err(Rejected::Late),
             },
             News::Due { pid, tag } => match self.pending(*pid, *tag) {
                 Some(Pending::Sleep(_)) => Ok(()),
-                _ => Err(Unwanted::Late),
+                _ => Err(Rejected::Late),
             },
             News::Message { pid, message } => {
-                let entry = self.living(*pid).ok_or(Unwanted::Late)?;
+                let entry = self.living(*pid).ok_or(Rejected::Late)?;
                 if self.takes_message(entry, message_bytes(&message.topic, &message.body)) {
                     Ok(())
                 } else {
-                    Err(Unwanted::Full)
+                    Err(Rejected::Full)
                 }
             }
-            News::Cancel { pid, .. } => self.living(*pid).map(|_| ()).ok_or(Unwanted::Late),
-            News::TimedOut { .. } => self.living(Pid::ROOT).map(|_| ()).ok_or(Unwanted::Late),
+            News::Cancel { pid, .. } => self.living(*pid).map(|_| ()).ok_or(Rejected::Late),
+            News::TimedOut { .. } => self.living(Pid::ROOT).map(|_| ()).ok_or(Rejected::Late),
             News::Signal { name, body } => self.wants_signal(name, body),
-            News::Paused(paused) if *paused == self.paused.is_some() => Err(Unwanted::Idle),
+            News::Paused(paused) if *paused == self.paused.is_some() => Err(Rejected::Idle),
             News::Paused(_) => Ok(()),
             News::Again { pid, tag } => match self.pending(*pid, *tag) {
                 Some(Pending::Call(call)) if call.sending.is_leaving() || call.is_untimed() => Ok(()),
-                _ => Err(Unwanted::Late),
+                _ => Err(Rejected::Late),
             },
         }
     }
 
-    fn wants_signal(&self, name: &str, body: &Payload) -> Result<(), Unwanted> {
+    fn wants_signal(&self, name: &str, body: &Payload) -> Result<(), Rejected> {
         // What the root may not carry nobody in the run may: whoever sends it is told, and not whoever waits.
         let limit = self.table.get(Pid::ROOT).map_or(0, |root| root.limits.payload_bytes);
         if self.result.is_some() {
-            Err(Unwanted::Late)
+            Err(Rejected::Late)
         } else if name.len() > NAME_BYTES_MAX || body.size() as u64 > limit {
-            Err(Unwanted::TooLarge)
+            Err(Rejected::TooLarge)
         } else if self.takes_signal(name, body) {
             Ok(())
         } else {
-            Err(Unwanted::Full)
+            Err(Rejected::Full)
         }
     }
 
@@ -121,8 +121,8 @@ impl State {
             let set = |timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag));
             call.timer = call.timeout.map(set);
         }
-        if let Some(departure) = self.uncertain.remove(&(pid, tag)) {
-            self.withheld.insert((pid, tag), departure);
+        if let Some(call) = self.uncertain.remove(&(pid, tag)) {
+            self.withheld.insert((pid, tag), call);
         }
     }
 

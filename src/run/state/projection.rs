@@ -5,12 +5,12 @@
 //! bounded as that of the run itself: by what the run holds, not by how many records it has.
 
 use super::exit::answer_of;
-use super::news::Unwanted;
+use super::news::Rejected;
 use super::outstanding::Pending;
 use super::run_state::{Abandoned, Consequence, Counts, Moment, Post, State};
 use super::signals::{PendingSignal, SignalStatus};
-use super::table::Waits;
-use super::weight::Took;
+use super::table::WaitState;
+use super::weight::Consumed;
 use crate::process::{Action, Event, Micros, Payload, Pid, Status, Tag, Timestamp};
 use crate::run::record::kinds::{Arrived, Decided, Decision, Died, Record, Started, Stepped};
 use std::collections::{BTreeMap, VecDeque};
@@ -95,7 +95,7 @@ impl Projection {
         match record {
             Record::Started(started) => self.start(started)?,
             Record::Stepped(stepped) => {
-                let took = Took::of(&self.take_events(stepped)?);
+                let took = Consumed::of(&self.take_events(stepped)?);
                 self.step(stepped, took, |_, _| {})?;
             }
             Record::Died(died) => self.died(died)?,
@@ -270,9 +270,9 @@ impl Projection {
             return Err(incoherent("the process has taken another number of steps"));
         }
         let stays = match known.waits {
-            Waits::Not => false,
-            Waits::Owes => took > 0,
-            Waits::Blocked | Waits::Idle => took == 0,
+            WaitState::Not => false,
+            WaitState::Owes => took > 0,
+            WaitState::Blocked | WaitState::Idle => took == 0,
         };
         let queue = run.queues.entry(pid).or_default();
         if stays || queue.len() < took as usize {
@@ -292,7 +292,7 @@ impl Projection {
     pub(in crate::run) fn step(
         &mut self,
         stepped: &Stepped,
-        took: Took,
+        took: Consumed,
         mut decides: impl FnMut(&State, &Decided),
     ) -> Result<(), Incoherent> {
         let Stepped { pid, at, .. } = *stepped;
@@ -347,7 +347,7 @@ impl Projection {
         let run = self.begun()?;
         match run.state.wants(news) {
             Ok(()) => {}
-            Err(Unwanted::Idle) if act.is_some() => {}
+            Err(Rejected::Idle) if act.is_some() => {}
             Err(_) => return Err(unwanted),
         }
         if let Some(act) = act {

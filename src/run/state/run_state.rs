@@ -10,15 +10,16 @@ use super::kv::Kv;
 use super::promised::Promised;
 use super::signals::Signals;
 use super::spawn::Newborn;
-use super::table::{Birth, Entry, Phase, Table, Waits};
+use super::table::{Birth, Entry, Phase, Table, WaitState};
 use super::timers::Timers;
-use super::weight::{Took, message_bytes};
+use super::weight::{Consumed, message_bytes};
 use crate::base::arithmetic;
 use crate::process::{
-    Answer, Ending, Event, Limits, Message, Micros, Payload, Pid, Problem, Status, Tag, Timestamp, problem::kind,
+    Answer, Ending, Event, Message, Micros, Payload, Pid, Problem, Status, Tag, Timestamp, problem::kind,
 };
 use crate::run::record::former_keys::{FormerKeys, REPEATS};
 use crate::run::record::kinds::{Bounds, Started};
+use crate::run::seam::effects::OutgoingCall;
 use crate::scheduler::Next;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -66,23 +67,13 @@ pub(in crate::run) struct Post {
 /// log.
 pub(in crate::run) enum Consequence {
     /// A call leaves for its handler.
-    Call(Box<Departure>),
+    Call(Box<OutgoingCall>),
     /// A call needs no answer any more.
     Abandon { pid: Pid, tag: Tag },
     /// Processes are paused or resumed.
     Pause(Vec<Pid>, bool),
     /// Somebody watches.
     Tell(Box<RunEvent>),
-}
-
-/// A call on its way out.
-pub(in crate::run) struct Departure {
-    pub(in crate::run) pid: Pid,
-    pub(in crate::run) tag: Tag,
-    pub(in crate::run) call: crate::process::Call,
-    pub(in crate::run) key: Arc<str>,
-    pub(in crate::run) limits: Arc<Limits>,
-    pub(in crate::run) grants: crate::process::Grants,
 }
 
 /// Counts of a run, for whoever asks.
@@ -133,6 +124,8 @@ const ITEM_BYTES_MAX: u64 = 1 << 32;
 
 /// The state of a run.
 pub(in crate::run) struct State {
+    /// The run's id.
+    pub(in crate::run) run: Arc<str>,
     pub(in crate::run) bounds: Bounds,
     pub(in crate::run) table: Table,
     pub(in crate::run) last_pid: u64,
@@ -159,9 +152,9 @@ pub(in crate::run) struct State {
     /// What is still to come of steps that are given in parts.
     pub(in crate::run) promised: Promised,
     /// Calls of a run that was taken up of which nobody knows whether they happened.
-    pub(in crate::run) uncertain: BTreeMap<(Pid, Tag), Box<Departure>>,
+    pub(in crate::run) uncertain: BTreeMap<(Pid, Tag), Box<OutgoingCall>>,
     /// Calls that are sent again. They leave when everybody who was asked to end has heard so: whoever ends wants none of them.
-    pub(in crate::run) withheld: BTreeMap<(Pid, Tag), Box<Departure>>,
+    pub(in crate::run) withheld: BTreeMap<(Pid, Tag), Box<OutgoingCall>>,
     /// Processes that were asked to end and have not heard it.
     pub(in crate::run) unheard: u32,
     /// Since when the processes are paused.
@@ -190,6 +183,7 @@ impl State {
     /// The state after the first record. The root is in the table and not started.
     pub(in crate::run) fn new(started: &Started) -> Self {
         let mut state = Self::bare(started.bounds);
+        state.run = Arc::clone(&started.run);
         state.former_keys = started.origin.as_ref().map(|origin| origin.former_keys.clone()).unwrap_or_default();
         let repeats = started.origin.as_ref().filter(|origin| origin.record == 0 && origin.keys.ends_with(REPEATS));
         state.repeats = repeats.map(|origin| Arc::clone(&origin.keys));
@@ -203,6 +197,7 @@ impl State {
     /// A state without any process.
     pub(in crate::run) fn bare(bounds: Bounds) -> Self {
         Self {
+            run: Arc::default(),
             bounds: Bounds { item_bytes: bounds.item_bytes.min(ITEM_BYTES_MAX), ..bounds },
             table: Table::default(),
             last_pid: 0,
@@ -244,7 +239,7 @@ impl State {
             parent: None,
             detached: false,
             component: None,
-            entry_point: Arc::clone(&started.entry),
+            entrypoint: Arc::clone(&started.entry),
             limits: Arc::new(started.limits.clone()),
             grants: started.grants.clone(),
             key_path: super::idempotency::KeyPath::default(),
@@ -349,7 +344,7 @@ impl State {
 
     /// Takes what a step took off the books, counts the step, and notes the last tag that it used.
     #[inline]
-    pub(in crate::run) fn take(&mut self, pid: Pid, took: Took, fuel: u64, last: Option<Tag>) {
+    pub(in crate::run) fn take(&mut self, pid: Pid, took: Consumed, fuel: u64, last: Option<Tag>) {
         let weight = self.weight_of_batch(took);
         let entry = self.table.get_mut(pid).expect("invariant: a process that is stepped is in the table");
         entry.last_tag = last.unwrap_or(entry.last_tag);
@@ -405,10 +400,10 @@ impl State {
     /// What a step's status means.
     pub(in crate::run) fn apply_status(&mut self, moment: Moment, pid: Pid, status: Status, owes: bool) -> Next {
         let (waits, next) = match status {
-            Status::Ready if owes => (Waits::Owes, Next::Ready),
-            Status::Ready | Status::Renew { .. } => (Waits::Not, Next::Ready),
-            Status::Blocked => (Waits::Blocked, Next::Blocked),
-            Status::Idle => (Waits::Idle, Next::Idle),
+            Status::Ready if owes => (WaitState::Owes, Next::Ready),
+            Status::Ready | Status::Renew { .. } => (WaitState::Not, Next::Ready),
+            Status::Blocked => (WaitState::Blocked, Next::Blocked),
+            Status::Idle => (WaitState::Idle, Next::Idle),
             Status::Complete(output) => {
                 self.exit(moment, pid, Ending::Completed, Ok(output));
                 return Next::Complete;

@@ -9,7 +9,7 @@
 //!
 //! Arguments of the call are `{"name": …}`. Its answer is what the signal carries.
 
-use super::config::Fixed;
+use super::config::RunConfig;
 use super::decide::{NAME_BYTES_MAX, too_large};
 use super::outstanding::Pending;
 use super::run_state::{Moment, State};
@@ -146,8 +146,8 @@ fn parse(call: &Call) -> Result<Arc<str>, Box<Problem>> {
 impl State {
     /// Whether a process may take signals of a name, by a call or as the one that has the name: those that the root waits for are the root's
     /// own, and others need to be granted them.
-    pub(in crate::run) fn may_take_signal(&self, fixed: &Fixed, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
-        if pid == Pid::ROOT || !fixed.root_waits_for(name) {
+    pub(in crate::run) fn may_take_signal(&self, config: &RunConfig, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
+        if pid == Pid::ROOT || !config.root_waits_for(name) {
             return Ok(());
         }
         let granted = self.table[pid].grants.of(NAME);
@@ -164,13 +164,18 @@ impl State {
     }
 
     /// A call takes the oldest signal that is kept, or waits for one.
-    pub(in crate::run) fn decide_signal(&self, fixed: &Fixed, pid: Pid, call: &Call) -> Result<Decision, Box<Problem>> {
+    pub(in crate::run) fn decide_signal(
+        &self,
+        config: &RunConfig,
+        pid: Pid,
+        call: &Call,
+    ) -> Result<Decision, Box<Problem>> {
         if call.args.size() > ARGUMENTS_BYTES_MAX {
             let bytes = call.args.size() as u64;
             return Err(Box::new(too_large("What a call of `signal` is given", bytes, ARGUMENTS_BYTES_MAX as u64)));
         }
         let name = parse(call)?;
-        self.may_take_signal(fixed, pid, &name)?;
+        self.may_take_signal(config, pid, &name)?;
         let Some(body) = self.signals.kept.get(&name).and_then(VecDeque::front) else {
             self.may_wait(pid, call.args.size() as u64, name.len())?;
             return Ok(Decision::Waits);

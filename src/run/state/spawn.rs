@@ -1,6 +1,6 @@
 //! Children: who may have them, what they inherit, and the list of the attached ones.
 
-use super::config::{Fixed, permit_of};
+use super::config::{RunConfig, permit_of};
 use super::decide::Asker;
 use super::events::RunEvent;
 use super::idempotency::Segment;
@@ -25,7 +25,7 @@ pub(in crate::run) struct Newborn {
 impl State {
     pub(in crate::run) fn decide_spawn(
         &mut self,
-        fixed: &Fixed,
+        config: &RunConfig,
         asker: &mut Asker<'_>,
         spawn: &Spawn,
     ) -> Result<Decision, Box<Problem>> {
@@ -34,23 +34,23 @@ impl State {
             narrow.expect("invariant: what each spawn asks for was read")
         };
         let narrow = spawn.narrow.is_some().then(read);
-        self.may_spawn(fixed, asker.pid, spawn)?;
+        self.may_spawn(config, asker.pid, spawn)?;
         let entry = &self.table[asker.pid];
         let program = match &spawn.component {
             None => asker.program,
-            Some(name) => fixed.program(Some(name))?,
+            Some(name) => config.program(Some(name))?,
         };
         let (limits, grants) =
-            inherit(entry, spawn, narrow, |capability, granted, one| fixed.narrows(capability, granted, one))?;
+            inherit(entry, spawn, narrow, |capability, granted, one| config.narrows(capability, granted, one))?;
         let pid = self.next_pid();
-        let body = fixed.body(program, pid, Tag(1), &spawn.entry, &spawn.input, (&limits, &grants))?;
+        let body = config.body(program, pid, Tag(1), &spawn.entry, &spawn.input, (&limits, &grants))?;
         let permit = permit_of(&**program, &limits)?;
         let program = Arc::clone(program);
         self.newborn.push_back(Newborn { pid, body, permit, program, bounds: Some((limits, grants)) });
         Ok(Decision::Spawned(pid))
     }
 
-    fn may_spawn(&self, fixed: &Fixed, pid: Pid, spawn: &Spawn) -> Result<(), Box<Problem>> {
+    fn may_spawn(&self, config: &RunConfig, pid: Pid, spawn: &Spawn) -> Result<(), Box<Problem>> {
         let entry = &self.table[pid];
         self.may_carry(pid, &spawn.input)?;
         self.may_wait(pid, spawn.input.size() as u64, 0)?;
@@ -71,7 +71,7 @@ impl State {
             return Err(Box::new(Problem::new(kind::SHUTTING_DOWN, "The run is ending: its root has ended")));
         }
         if let Some(name) = &spawn.name {
-            self.may_register(fixed, pid, name)?;
+            self.may_register(config, pid, name)?;
         }
         let ties = entry.watches();
         if spawn.link
@@ -114,7 +114,7 @@ impl State {
             parent: Some((pid, tag, parent.depth + 1)),
             detached: spawn.detached,
             component: spawn.component.or_else(|| parent.component.clone()),
-            entry_point: spawn.entry,
+            entrypoint: spawn.entry,
             limits,
             grants,
             key_path: parent.key_path.child(segment),
@@ -123,7 +123,7 @@ impl State {
             pid: child,
             parent: Some(pid),
             component: entry.component.clone(),
-            entry: Arc::clone(&entry.entry_point),
+            entry: Arc::clone(&entry.entrypoint),
             scope: spawn.placement.as_ref().map(|placement| Arc::clone(&placement.scope)),
         });
         self.wait(pid, tag, Pending::Spawn { child, bytes });

@@ -23,7 +23,7 @@ pub(in crate::run) struct Entry {
     /// The component under whose name it was spawned; none is the root's own program.
     pub(in crate::run) component: Option<Arc<str>>,
     /// Its entry point.
-    pub(in crate::run) entry_point: Arc<str>,
+    pub(in crate::run) entrypoint: Arc<str>,
     pub(in crate::run) limits: Arc<Limits>,
     pub(in crate::run) grants: Grants,
     /// Its place in idempotency keys.
@@ -48,7 +48,7 @@ pub(in crate::run) struct Entry {
     pub(in crate::run) family: Family,
     pub(in crate::run) ties: Option<Box<Ties>>,
     pub(in crate::run) phase: Phase,
-    pub(in crate::run) waits: Waits,
+    pub(in crate::run) waits: WaitState,
     /// To do again what it did since it was last saved would be dear.
     pub(in crate::run) unsaved: bool,
 }
@@ -59,7 +59,7 @@ pub(in crate::run) struct Birth {
     pub(in crate::run) parent: Option<(Pid, Tag, u32)>,
     pub(in crate::run) detached: bool,
     pub(in crate::run) component: Option<Arc<str>>,
-    pub(in crate::run) entry_point: Arc<str>,
+    pub(in crate::run) entrypoint: Arc<str>,
     pub(in crate::run) limits: Arc<Limits>,
     pub(in crate::run) grants: Grants,
     pub(in crate::run) key_path: KeyPath,
@@ -68,7 +68,7 @@ pub(in crate::run) struct Birth {
 impl Entry {
     /// A process that has done nothing yet.
     pub(in crate::run) fn new(birth: Birth) -> Self {
-        let Birth { parent, detached, component, entry_point, limits, grants, key_path } = birth;
+        let Birth { parent, detached, component, entrypoint, limits, grants, key_path } = birth;
         Self {
             slot: None,
             parent: parent.map(|(pid, tag, _)| (pid, tag)),
@@ -76,7 +76,7 @@ impl Entry {
             begun: false,
             depth: parent.map_or(0, |(_, _, depth)| depth),
             component,
-            entry_point,
+            entrypoint,
             limits,
             grants,
             key_path,
@@ -92,7 +92,7 @@ impl Entry {
             family: Family::default(),
             ties: None,
             phase: Phase::Live,
-            waits: Waits::Not,
+            waits: WaitState::Not,
             unsaved: false,
         }
     }
@@ -138,7 +138,7 @@ pub(in crate::run) enum Phase {
 
 /// What its last committed step said.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::run) enum Waits {
+pub(in crate::run) enum WaitState {
     /// It is to be stepped whatever comes.
     Not,
     /// It is to be stepped, and takes no events: its next step is a part of what the last one gave.

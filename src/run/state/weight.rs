@@ -11,7 +11,7 @@ use crate::process::{Answer, Ending, Event, Payload, Problem};
 
 /// What a step took from the front of its queue.
 #[derive(Clone, Copy, Default, Debug)]
-pub(in crate::run) struct Took {
+pub(in crate::run) struct Consumed {
     pub(in crate::run) events: u32,
     pub(in crate::run) mail: u32,
     pub(in crate::run) mail_bytes: u64,
@@ -23,7 +23,7 @@ pub(in crate::run) struct Took {
     pub(in crate::run) cancel: bool,
 }
 
-impl Took {
+impl Consumed {
     #[inline]
     pub(in crate::run) fn of(events: &[Event]) -> Self {
         let mut took = Self { events: events.len() as u32, ..Self::default() };
@@ -94,7 +94,7 @@ impl State {
     }
 
     #[inline]
-    pub(in crate::run) fn weight_of_batch(&self, took: Took) -> u64 {
+    pub(in crate::run) fn weight_of_batch(&self, took: Consumed) -> u64 {
         self.weigh(took.events.into(), took.bytes, took.problem_bytes)
     }
 

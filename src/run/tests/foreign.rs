@@ -8,7 +8,7 @@ use crate::process::{
     Action, Allocation, Body, Event, Grants, Json, Level, LogLine, Output, Payload, Permit, Pid, Problem, ProcessInit,
     Program, Progress, Status, Tag, Target, Timestamp,
 };
-use crate::run::{Dispatched, Durability, Effects, Log, LogOrigin, LogSink, Outgoing, Reply, RunSpec, rebuild};
+use crate::run::{Dispatched, Durability, Effects, Log, LogOrigin, LogSink, OutgoingCall, Reply, RunSpec, rebuild};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ enum Panicky {
 }
 
 impl Effects for Panicky {
-    fn dispatch(&self, call: Outgoing, _: Arc<dyn Reply>) -> Dispatched {
+    fn dispatch(&self, call: OutgoingCall, _: Arc<dyn Reply>) -> Dispatched {
         assert!(*self != Self::Dispatch, "it is not dispatched");
         Dispatched::Answered(Ok(call.args))
     }

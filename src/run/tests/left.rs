@@ -3,7 +3,7 @@
 use super::desk::Desk;
 use super::support::*;
 use crate::process::{Action, Body, Ending, Event, Micros, Payload, Pid, Problem, ProcessInit, Program, Status, Tag};
-use crate::run::{Act, Mail, News, Record, Resolution, ResumeError, ResumeSpec, RunHandle};
+use crate::run::{Act, Mail, News, Record, RecoveryError, RecoverySpec, Resolution, RunHandle};
 use std::sync::Arc;
 
 /// Calls both handlers, and has a child that does. Asked to end, the root takes its child back and ends when that has, and the child ends.
@@ -44,7 +44,7 @@ fn in_flight(root: &Arc<dyn Program>) -> Vec<Record> {
 fn taken_up(root: &Arc<dyn Program>, records: &[Record], left: &[(&str, Act)]) -> (Desk, Arc<Handlers>, RunHandle) {
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let left: Vec<Mail> = left.iter().map(|(id, act)| act.to_mail(id)).collect();
-    let run = desk.kernel.resume(ResumeSpec { left, ..resume_spec(root, &handlers, records) }, records).unwrap();
+    let run = desk.kernel.resume(RecoverySpec { left, ..resume_spec(root, &handlers, records) }, records).unwrap();
     desk.drain();
     (desk, handlers, run)
 }
@@ -140,7 +140,7 @@ fn a_run_that_nobody_has_is_ended_without_its_programs() {
     });
     // What was left for it is delivered all the same, and nobody reads it.
     let left = vec![Act::Pause.to_mail("p"), cancel(None).to_mail("c")];
-    let spec = ResumeSpec { root: Arc::clone(&absent), programs: programs.collect(), left, ..whole };
+    let spec = RecoverySpec { root: Arc::clone(&absent), programs: programs.collect(), left, ..whole };
     let run = desk.kernel.end(spec, &records, "no more").unwrap();
     desk.settle();
     let outcome = run.outcome().unwrap();
@@ -168,10 +168,10 @@ fn a_run_is_left_alone_that_will_be_paused() {
     let is_left_alone = |records: &[Record], left: &[(&str, Act)]| {
         let left = left.iter().map(|(id, act)| act.to_mail(id)).collect();
         let handlers = Arc::default();
-        let spec = ResumeSpec { left, unless_paused: true, ..resume_spec(&root, &handlers, records) };
+        let spec = RecoverySpec { left, unless_paused: true, ..resume_spec(&root, &handlers, records) };
         match Desk::new(1).kernel.resume(spec, records) {
             Ok(_) => false,
-            Err(ResumeError::Paused(run)) => &*run == "run",
+            Err(RecoveryError::Paused(run)) => &*run == "run",
             Err(error) => panic!("{error}"),
         }
     };

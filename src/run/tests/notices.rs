@@ -349,8 +349,8 @@ fn a_snapshot_that_panics_is_counted_and_keeps_no_other_from_being_kept() {
         }
     }
     let (writer, shelf) =
-        (crate::run::commit::snapshot_writer::SnapshotWriter::new(), Arc::new(crate::run::MemoryShelf::default()));
-    let shelf: Arc<dyn crate::run::Shelf> = shelf;
+        (crate::run::commit::snapshot_writer::SnapshotWriter::new(), Arc::new(crate::run::MemorySnapshots::default()));
+    let shelf: Arc<dyn crate::run::SnapshotStore> = shelf;
     for step in 0..3 {
         let pending = writer.reserve(
             &shelf,

@@ -6,8 +6,8 @@ use crate::base::Monotonic;
 use crate::journal::Memory;
 use crate::process::{Action, Event, Micros, Payload, Program, Status};
 use crate::run::{
-    Act, Clock, Durability, Kernel, Log, MemoryShelf, ParkedLog, ParkingPolicy, Refused, RunHandle, Shelf,
-    SnapshotPolicy,
+    Act, Clock, Durability, Kernel, Log, MemorySnapshots, ParkedLog, ParkingPolicy, Refused, RunHandle, SnapshotPolicy,
+    SnapshotStore,
 };
 use crate::scheduler::{Config, Scheduler};
 use bytes::Bytes;
@@ -20,7 +20,7 @@ use std::time::Duration;
 #[derive(Clone, Default)]
 pub(super) struct Parkable {
     pub(super) memory: Arc<Mutex<Memory>>,
-    shelf: Option<MemoryShelf>,
+    shelf: Option<MemorySnapshots>,
     /// It cannot be read any more.
     broken: Arc<AtomicBool>,
     /// How often the run was taken up.
@@ -49,7 +49,7 @@ impl Log for Parkable {
         if self.later { Durability::Later } else { Durability::Now }
     }
 
-    fn shelf(&self) -> Option<Arc<dyn Shelf>> {
+    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
         self.shelf.clone().map(|shelf| Arc::new(shelf) as _)
     }
 
@@ -269,7 +269,7 @@ fn a_call_of_which_nobody_knows_whether_it_happened_does_not_keep_a_run() {
     drop(desk);
     let mut desk = Desk::new(1);
     let started = spec(Arc::clone(&root), Arc::default(), &Setup::default());
-    let resumed = crate::run::ResumeSpec {
+    let resumed = crate::run::RecoverySpec {
         root,
         programs: started.programs,
         left: Vec::new(),
@@ -327,7 +327,7 @@ fn what_would_be_dear_to_replay_is_saved_before() {
         parked_tail: Duration::ZERO,
         ..SnapshotPolicy::default()
     });
-    let shelf = MemoryShelf::default();
+    let shelf = MemorySnapshots::default();
     let log = Parkable { shelf: Some(shelf.clone()), ..Parkable::default() };
     let (root, steps) = super::snapshots::sleeper(desk.time());
     let run = start(&desk.kernel, "run", &root, &log);

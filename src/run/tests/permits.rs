@@ -6,7 +6,7 @@ use crate::process::{
     Action, Body, Command, Event, Eviction, Form, Micros, Output, Payload, Permit, Problem, ProcessInit,
     ProcessSnapshot, Program, Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag, Timestamp,
 };
-use crate::run::{Clock, Durability, Kernel, Log, MemoryShelf, RunHandle, Shelf};
+use crate::run::{Clock, Durability, Kernel, Log, MemorySnapshots, RunHandle, SnapshotStore};
 use crate::scheduler::{Config, TurnOutcome, VirtualScheduler};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -120,14 +120,14 @@ impl RawSnapshot for TakenGuest {
 }
 
 /// Records in memory, with a shelf beside them.
-struct Shelving(Memory, MemoryShelf);
+struct Shelving(Memory, MemorySnapshots);
 
 impl Log for Shelving {
     fn append(&mut self, record: &[u8]) -> Durability {
         self.0.append(record)
     }
 
-    fn shelf(&self) -> Option<Arc<dyn Shelf>> {
+    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
         Some(Arc::new(self.1.clone()))
     }
 
@@ -141,7 +141,7 @@ struct Rig {
     kernel: Kernel,
     scheduler: VirtualScheduler<Kernel>,
     run: RunHandle,
-    shelf: MemoryShelf,
+    shelf: MemorySnapshots,
     instances: Arc<Instances>,
     gives_way: Arc<AtomicBool>,
 }
@@ -156,7 +156,7 @@ impl Rig {
         let config = Config { workers: 1, capacity: ONE, ..Config::default() };
         let scheduler = VirtualScheduler::new(Arc::new(kernel.clone()), &config);
         kernel.attach(scheduler.handle());
-        let shelf = MemoryShelf::default();
+        let shelf = MemorySnapshots::default();
         let mut spec = spec(guests, Arc::default(), &Setup::default());
         spec.log = Box::new(Shelving(Memory::default(), shelf.clone()));
         let run = kernel.start(spec).unwrap();

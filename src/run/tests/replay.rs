@@ -7,7 +7,7 @@ use crate::process::{
     Problem, ProblemClass, ProcessInit, Program, Progress, Status, Tag, Timestamp,
 };
 use crate::run::{
-    ForkError, ForkSpec, News, Programs, RebuildError, Record, Replay, ReplaySpec, Resolution, ResumeSpec, RunHandle,
+    ForkError, ForkSpec, News, Programs, RebuildError, Record, RecoverySpec, Replay, ReplaySpec, Resolution, RunHandle,
     Started, fork, replay,
 };
 use std::sync::Arc;
@@ -197,7 +197,7 @@ fn forked(records: &[Record], spec: ForkSpec) -> Vec<Record> {
 }
 
 fn resume(desk: &Desk, handlers: &Arc<Handlers>, records: &[Record], other: Arc<dyn Program>) -> RunHandle {
-    let spec = ResumeSpec { programs: programs(other), ..resume_spec(&root(), handlers, records) };
+    let spec = RecoverySpec { programs: programs(other), ..resume_spec(&root(), handlers, records) };
     desk.kernel.resume(spec, records).unwrap()
 }
 

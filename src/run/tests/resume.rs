@@ -5,7 +5,7 @@ use super::support::*;
 use crate::process::{
     Action, Answer, Event, Micros, Payload, Pid, Problem, ProblemClass, Program, Status, Tag, Target,
 };
-use crate::run::{News, Outcome, Record, Resolution, ResumeError, RunHandle};
+use crate::run::{News, Outcome, Record, RecoveryError, Resolution, RunHandle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -79,11 +79,11 @@ fn a_run_is_taken_up_from_every_prefix_of_its_records() {
         }
     }
     let ended = desk_error(&root, &records);
-    assert_eq!(ended, ResumeError::Ended("run".into()));
-    assert_eq!(desk_error(&root, &[]), ResumeError::Empty);
+    assert_eq!(ended, RecoveryError::Ended("run".into()));
+    assert_eq!(desk_error(&root, &[]), RecoveryError::Empty);
 }
 
-fn desk_error(root: &Arc<dyn Program>, records: &[Record]) -> ResumeError {
+fn desk_error(root: &Arc<dyn Program>, records: &[Record]) -> RecoveryError {
     let desk = Desk::new(1);
     desk.kernel.resume(resume_spec(root, &Arc::default(), records), records).err().unwrap()
 }

@@ -9,8 +9,8 @@ use crate::process::{
     Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag, Timestamp,
 };
 use crate::run::{
-    Decision, Durability, Log, MemoryShelf, Record, ResumeSpec, RunHandle, Shelf, Shelved, SnapshotPolicy, Verdict,
-    verify,
+    Decision, Durability, Log, MemorySnapshots, Record, RecoverySpec, RunHandle, SnapshotEntry, SnapshotPolicy,
+    SnapshotStore, Verdict, verify,
 };
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -185,14 +185,14 @@ pub(super) fn sleeper(time: VirtualClock) -> (Arc<dyn Program>, Arc<AtomicU64>) 
 #[derive(Clone, Default)]
 struct All(Arc<Mutex<BTreeMap<(Pid, u64), Bytes>>>);
 
-impl Shelf for All {
+impl SnapshotStore for All {
     fn put(&self, pid: Pid, step: u64, _: &[u8], data: Bytes) -> Result<(), String> {
         self.0.lock().insert((pid, step), data);
         Ok(())
     }
 
-    fn list(&self) -> Result<Vec<Shelved>, String> {
-        Ok(self.0.lock().keys().map(|&(pid, step)| Shelved { pid, step, bytes: 1 }).collect())
+    fn list(&self) -> Result<Vec<SnapshotEntry>, String> {
+        Ok(self.0.lock().keys().map(|&(pid, step)| SnapshotEntry { pid, step, bytes: 1 }).collect())
     }
 
     fn get(&self, pid: Pid, step: u64) -> Result<Option<Bytes>, String> {
@@ -203,7 +203,7 @@ impl Shelf for All {
 /// Records in memory, with a shelf beside them.
 struct Shelving {
     memory: Memory,
-    shelf: Arc<dyn Shelf>,
+    shelf: Arc<dyn SnapshotStore>,
     durability: Durability,
 }
 
@@ -213,7 +213,7 @@ impl Log for Shelving {
         self.durability
     }
 
-    fn shelf(&self) -> Option<Arc<dyn Shelf>> {
+    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
         Some(Arc::clone(&self.shelf))
     }
 
@@ -230,15 +230,15 @@ const ALWAYS: SnapshotPolicy = SnapshotPolicy {
     waiting_bytes_max: 1 << 20,
 };
 
-fn start(desk: &Desk, root: &Arc<dyn Program>, shelf: Arc<dyn Shelf>, durability: Durability) -> RunHandle {
+fn start(desk: &Desk, root: &Arc<dyn Program>, shelf: Arc<dyn SnapshotStore>, durability: Durability) -> RunHandle {
     let mut spec = spec(Arc::clone(root), Arc::default(), &Setup::default());
     spec.log = Box::new(Shelving { memory: Memory::default(), shelf, durability });
     desk.kernel.start(spec).unwrap()
 }
 
-fn resume(desk: &Desk, root: &Arc<dyn Program>, records: &[Record], shelf: Arc<dyn Shelf>) -> RunHandle {
+fn resume(desk: &Desk, root: &Arc<dyn Program>, records: &[Record], shelf: Arc<dyn SnapshotStore>) -> RunHandle {
     let log = Box::new(Shelving { memory: memory_of(records), shelf, durability: Durability::Now });
-    let spec = ResumeSpec { log, ..resume_spec(root, &Arc::default(), &[]) };
+    let spec = RecoverySpec { log, ..resume_spec(root, &Arc::default(), &[]) };
     desk.kernel.resume(spec, records).unwrap()
 }
 
@@ -388,7 +388,7 @@ fn a_snapshot_is_kept_when_its_step_is_durable() {
 fn a_process_that_waits_is_saved_when_somebody_asks() {
     let (root, _) = savable();
     let mut desk = Desk::new(1);
-    let shelf = MemoryShelf::default();
+    let shelf = MemorySnapshots::default();
     let run = start(&desk, &root, Arc::new(shelf.clone()), Durability::Now);
     while desk.turn() {}
     assert!(shelf.list().unwrap().is_empty(), "by itself it would be far away");
@@ -407,7 +407,7 @@ fn a_process_that_waits_is_saved_when_somebody_asks() {
 
 #[test]
 fn a_shelf_keeps_the_last_two_of_each_process() {
-    let shelf = MemoryShelf::default();
+    let shelf = MemorySnapshots::default();
     for step in [1, 5, 9] {
         shelf.put(Pid(1), step, b"", Bytes::from_static(b"x")).unwrap();
         shelf.put(Pid(2), 3, b"", Bytes::from_static(b"y")).unwrap();

@@ -5,7 +5,7 @@ use super::parking::{Parkable, start, waits};
 use super::support::*;
 use crate::base::Monotonic;
 use crate::process::{Action, Micros, Problem, Program};
-use crate::run::{Clock, Kernel, ParkingPolicy, Record, ResumeError, RunHandle};
+use crate::run::{Clock, Kernel, ParkingPolicy, Record, RecoveryError, RunHandle};
 use crate::scheduler::{Config, Scheduler};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -159,7 +159,7 @@ fn a_run_that_a_host_has_no_room_for_is_not_taken_up() {
         let mut spec = resume_spec(&family(), &Arc::default(), &before);
         spec.log = Box::new(log.clone());
         let resumed = desk.kernel.resume(spec, &before).map(|run| run.id().to_string());
-        assert_eq!(resumed, Err(ResumeError::Refused));
+        assert_eq!(resumed, Err(RecoveryError::Refused));
         desk.drain();
         assert_eq!((desk.living(), desk.timers(), desk.kernel.resident()), (0, 0, 0));
         assert!(desk.kernel.run("run").is_none());

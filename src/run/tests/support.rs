@@ -7,8 +7,8 @@ use crate::process::{
     ProcessInit, Program, Send, Spawn, Status, Tag, Target,
 };
 use crate::run::{
-    Bounds, Counts, Dispatched, Effects, Log as _, Outcome, Outgoing, Programs, Projection, Record, Reply, ResumeSpec,
-    RunHandle, RunSpec, rebuild,
+    Bounds, Counts, Dispatched, Effects, Log as _, Outcome, OutgoingCall, Programs, Projection, Record, RecoverySpec,
+    Reply, RunHandle, RunSpec, rebuild,
 };
 use parking_lot::Mutex;
 use std::sync::Arc;
@@ -46,12 +46,12 @@ pub(super) fn act(act: impl FnMut(&mut Context<'_>, &mut Vec<Event>) -> Status +
 /// `safe` may be repeated.
 #[derive(Default)]
 pub(super) struct Handlers {
-    pub(super) waiting: Mutex<Vec<(Outgoing, Arc<dyn Reply>)>>,
+    pub(super) waiting: Mutex<Vec<(OutgoingCall, Arc<dyn Reply>)>>,
     pub(super) abandoned: Mutex<Vec<(Pid, Tag)>>,
 }
 
 impl Effects for Handlers {
-    fn dispatch(&self, call: Outgoing, reply: Arc<dyn Reply>) -> Dispatched {
+    fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched {
         if &*call.handler == "inline" {
             return Dispatched::Answered(Ok(call.args));
         }
@@ -128,10 +128,10 @@ pub(super) fn memory_of(records: &[Record]) -> Memory {
 }
 
 /// What a run of [`spec`] is taken up with.
-pub(super) fn resume_spec(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> ResumeSpec {
+pub(super) fn resume_spec(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RecoverySpec {
     let RunSpec { root, programs, effects, .. } = spec(Arc::clone(root), Arc::clone(handlers), &Setup::default());
     let (log, left) = (Box::new(memory_of(records)), Vec::new());
-    ResumeSpec { root, programs, left, unless_paused: false, log, effects, sink: None, watcher: None }
+    RecoverySpec { root, programs, left, unless_paused: false, log, effects, sink: None, watcher: None }
 }
 
 /// Takes up a run from these records.

@@ -17,7 +17,8 @@ use crate::process::{
     Answer, Budget, Grants, Limits, Message, Micros, Payload, Permit, Problem, ProblemClass, Program, Sender, Timestamp,
 };
 use crate::run::{
-    Act, Bounds, Clock, Kernel, Log, ParkingPolicy, Programs, Resolution, ResumeError, ResumeSpec, RunHandle, RunSpec,
+    Act, Bounds, Clock, Kernel, Log, ParkingPolicy, Programs, RecoveryError, RecoverySpec, Resolution, RunHandle,
+    RunSpec,
 };
 use crate::scheduler::{Handle, Stats};
 use parking_lot::Mutex;
@@ -291,7 +292,7 @@ impl Runs {
     fn take_up(&mut self, which: usize) -> Result<(), String> {
         let disk = self.started[which].disk.as_ref().expect("invariant: in a world with crashes logs are on disk");
         let (log, records) = (self.log(disk), disk.lock().records());
-        let spec = ResumeSpec {
+        let spec = RecoverySpec {
             root: Arc::clone(&self.root),
             programs: self.programs.clone(),
             left: Vec::new(),
@@ -306,7 +307,7 @@ impl Runs {
         run.handle = match resumed {
             Ok(handle) if run.told.is_none() => Some(handle),
             Ok(_) => return Err("its outcome was told, and it goes on".to_owned()),
-            Err(ResumeError::Ended(_)) => None,
+            Err(RecoveryError::Ended(_)) => None,
             Err(error) => return Err(format!("it cannot be taken up after {} records: {error}", records.len())),
         };
         let Some(handle) = &run.handle else { return Ok(()) };

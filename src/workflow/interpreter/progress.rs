@@ -73,7 +73,7 @@ pub struct NodeProgress {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub deadline: Option<Timestamp>,
     /// Whether the deadline pauses with the run: that of calls does, that of guests does not.
-    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    #[serde(rename = "holds", skip_serializing_if = "std::ops::Not::not", default)]
     pub deadline_pauses: bool,
     /// The most attempts that one item took.
     pub attempts: u32,

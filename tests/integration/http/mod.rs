@@ -14,7 +14,7 @@ use std::time::Duration;
 use wfhost::dispatch::http::{Http, HttpConfig};
 use wfhost::dispatch::{Dispatcher, Rate, Registry};
 use wfhost::process::{Answer, Grants, Limits, Message, Payload, Pid, Problem, ProblemClass, ProblemClass::*, Tag};
-use wfhost::run::{Dispatched, Effects, Outgoing, Reply};
+use wfhost::run::{Dispatched, Effects, OutgoingCall, Reply};
 
 /// A dispatcher with `http`, and what its calls are permitted.
 struct Client {
@@ -63,7 +63,7 @@ impl Client {
     fn dispatch(&self, tag: u64, args: &Value) -> mpsc::Receiver<Answer> {
         let (sender, answers) = mpsc::channel();
         let reply = Arc::new(Inbox(Mutex::new(sender)));
-        let call = Outgoing {
+        let call = OutgoingCall {
             run: "run".into(),
             pid: Pid::ROOT,
             tag: Tag(tag),

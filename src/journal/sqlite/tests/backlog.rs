@@ -6,7 +6,7 @@ use crate::journal::Nothing;
 use crate::process::{
     Context, Ending, Event, Level, LogLine, NativeProgram, Payload, Problem, Process, Program, Status,
 };
-use crate::run::{Bounds, Clock, Dispatched, Effects, Kernel, Outgoing, Reply, RunHandle, RunSpec};
+use crate::run::{Bounds, Clock, Dispatched, Effects, Kernel, OutgoingCall, Reply, RunHandle, RunSpec};
 use crate::scheduler::{Config, Scheduler};
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ impl DurabilityListener for Tells {
 struct NoCalls;
 
 impl Effects for NoCalls {
-    fn dispatch(&self, _: Outgoing, _: Arc<dyn Reply>) -> Dispatched {
+    fn dispatch(&self, _: OutgoingCall, _: Arc<dyn Reply>) -> Dispatched {
         Dispatched::Pending
     }
 

@@ -59,7 +59,7 @@ use crate::run::seam::log::{Durability, Log, ParkedLog};
 use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
 use crate::run::state::run_state::{Counts, RunTime, State};
-use crate::run::state::table::{Phase, Waits};
+use crate::run::state::table::{Phase, WaitState};
 use crate::scheduler::{Interrupt, Pause, Port, Slot, TimerId};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -156,9 +156,9 @@ impl Inner {
             Phase::Cancelling { .. } => false,
             Phase::Live => {
                 let waits = match entry.waits {
-                    Waits::Not | Waits::Owes => false,
-                    Waits::Blocked => true,
-                    Waits::Idle => entry.mail == 0,
+                    WaitState::Not | WaitState::Owes => false,
+                    WaitState::Blocked => true,
+                    WaitState::Idle => entry.mail == 0,
                 };
                 let is_known = |(tag, pending): (_, &Pending)| {
                     !matches!(pending, Pending::Call(_)) || state.uncertain.contains_key(&(pid, tag))
@@ -235,7 +235,8 @@ impl Run {
     /// Schedules the next check. Under the lock, so that the end of the run finds the timer.
     fn schedule_check<P: Port<Kernel> + ?Sized>(&self, time: Micros, inner: &mut Inner, port: &mut P) {
         let due = port.monotonic().saturating_add(time);
-        inner.parking_check.timer = Some(port.timer(due, Timer::CheckParking(Arc::clone(&self.fixed.id), self.serial)));
+        inner.parking_check.timer =
+            Some(port.timer(due, Timer::CheckParking(Arc::clone(&self.config.id), self.serial)));
     }
 
     /// Parks the run at once, if it is quiet and nothing of it has to be saved.
@@ -300,10 +301,10 @@ impl Run {
         let (state, gone) = self.vacate(&mut inner, port);
         let due = state.timers.next_due().map(|due| self.host_time(due).max(earliest));
         let parked = Parked {
-            spec: self.kernel.shared_spec_of(&self.fixed),
+            spec: self.kernel.shared_spec_of(&self.config),
             log,
             outcome: Arc::downgrade(&self.outcome),
-            wakes: due.map(|due| (due, port.timer(due, Timer::Due(Arc::clone(&self.fixed.id))))),
+            wakes: due.map(|due| (due, port.timer(due, Timer::Due(Arc::clone(&self.config.id))))),
             clock_offset: self.clock_offset,
             facts: ParkedRun {
                 processes: state.living,
@@ -312,7 +313,7 @@ impl Run {
                 counts: state.counts,
             },
         };
-        self.kernel.put_parked(&self.fixed.id, parked);
+        self.kernel.put_parked(&self.config.id, parked);
         drop(inner);
         drop(gone);
         self.end_tasks(&state, port);

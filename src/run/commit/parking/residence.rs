@@ -35,7 +35,7 @@ impl Residence {
             return residence;
         }
         let residence = Arc::new(Self {
-            id: Arc::clone(&run.fixed.id),
+            id: Arc::clone(&run.config.id),
             kernel: run.kernel.clone(),
             outcome: Arc::clone(&run.outcome),
             run: Mutex::new(Some(Arc::clone(&run))),

@@ -10,10 +10,10 @@ use crate::run::commit::kernel::{Kernel, Timer};
 use crate::run::commit::observe::Once;
 use crate::run::commit::run::Run;
 use crate::run::record::kinds::Record;
-use crate::run::recovery::recover::{ResumeError, ResumeSpec};
+use crate::run::recovery::recover::{RecoveryError, RecoverySpec};
 use crate::run::seam::effects::Effects;
 use crate::run::seam::log::{LogSink, ParkedLog};
-use crate::run::state::config::{Fixed, Programs};
+use crate::run::state::config::{Programs, RunConfig};
 use crate::run::state::events::Outcome;
 use crate::scheduler::{Port, TimerId};
 use std::collections::HashMap;
@@ -183,20 +183,20 @@ impl Kernel {
     }
 
     /// Returns what this run has in common with others, stored once.
-    pub(in crate::run) fn shared_spec_of(&self, fixed: &Fixed) -> Arc<SharedSpec> {
-        let digest = fixed.root.digest();
+    pub(in crate::run) fn shared_spec_of(&self, config: &RunConfig) -> Arc<SharedSpec> {
+        let digest = config.root.digest();
         let mut all = self.shared().specs.lock();
-        if let Some(spec) = all.get(&digest).and_then(Weak::upgrade).filter(|spec| spec.matches(fixed)) {
+        if let Some(spec) = all.get(&digest).and_then(Weak::upgrade).filter(|spec| spec.matches(config)) {
             return spec;
         }
         if all.len() >= SHARED_SPECS_MAX {
             all.retain(|_, spec| spec.strong_count() > 0);
         }
         let spec = Arc::new(SharedSpec {
-            root: Arc::clone(&fixed.root),
-            programs: fixed.programs.clone(),
-            effects: Arc::clone(&fixed.effects),
-            sink: fixed.sink.clone(),
+            root: Arc::clone(&config.root),
+            programs: config.programs.clone(),
+            effects: Arc::clone(&config.effects),
+            sink: config.sink.clone(),
         });
         all.insert(digest, Arc::downgrade(&spec));
         spec
@@ -277,7 +277,7 @@ impl Kernel {
         let here = |(id, serial): (Arc<str>, u64)| self.in_memory(&id).filter(|run| run.serial == serial);
         for run in some.into_iter().filter_map(here) {
             // It stays in the queue, at the end, until it is parked or has ended.
-            self.shared().residents.lock().push_back((Arc::clone(&run.fixed.id), run.serial));
+            self.shared().residents.lock().push_back((Arc::clone(&run.config.id), run.serial));
             if newcomer.is_none_or(|newcomer| newcomer.serial != run.serial) {
                 run.park_now(port);
             }
@@ -287,7 +287,7 @@ impl Kernel {
     /// Adds a run that can be parked to the resident queue.
     pub(in crate::run) fn add_resident(&self, run: &Run) {
         let mut queue = self.shared().residents.lock();
-        queue.push_back((Arc::clone(&run.fixed.id), run.serial));
+        queue.push_back((Arc::clone(&run.config.id), run.serial));
         // Entries of runs that their own checks parked, or that have ended, are removed now and
         // then.
         if queue.len() > 2 * self.shared().resident.load(Relaxed) + STALE_RESIDENTS_MAX {
@@ -298,19 +298,19 @@ impl Kernel {
 }
 
 impl SharedSpec {
-    fn matches(&self, fixed: &Fixed) -> bool {
-        let same_sink = match (&self.sink, &fixed.sink) {
+    fn matches(&self, config: &RunConfig) -> bool {
+        let same_sink = match (&self.sink, &config.sink) {
             (None, None) => true,
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             _ => false,
         };
         same_sink
-            && Arc::ptr_eq(&self.effects, &fixed.effects)
-            && self.programs.len() == fixed.programs.len()
+            && Arc::ptr_eq(&self.effects, &config.effects)
+            && self.programs.len() == config.programs.len()
             && self
                 .programs
                 .iter()
-                .zip(&fixed.programs)
+                .zip(&config.programs)
                 .all(|(one, other)| one.0 == other.0 && Arc::ptr_eq(one.1, other.1))
     }
 }
@@ -358,7 +358,7 @@ impl Waking<'_> {
     ) -> Result<Option<Arc<Run>>, String> {
         let (log, records) = log.take_up()?;
         let records = Record::decode_all(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
-        let spec = ResumeSpec {
+        let spec = RecoverySpec {
             root: Arc::clone(&spec.root),
             programs: spec.programs.clone(),
             left: Vec::new(),
@@ -368,9 +368,9 @@ impl Waking<'_> {
             sink: spec.sink.clone(),
             watcher: None,
         };
-        match self.kernel.resume_as(spec, &records, Some(from_parked), None) {
+        match self.kernel.recover_as(spec, &records, Some(from_parked), None) {
             Ok(run) => Ok(Some(run)),
-            Err(ResumeError::Refused) => Ok(None),
+            Err(RecoveryError::Refused) => Ok(None),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -5,17 +5,18 @@
 mod records;
 
 use super::bodies::Bodies;
-use super::replaying::Past;
+use super::replaying::History;
 use super::verify::Checks;
 use crate::process::{
     Allocation, Answer, Body, Budget, Command, Event, Output, Pid, Problem, Program, Status, Tag, Timestamp,
 };
 use crate::run::record::former_keys::FormerKeys;
 use crate::run::record::kinds::{Digest, Record, Started};
+use crate::run::seam::effects::OutgoingCall;
 use crate::run::state::config::Programs;
 use crate::run::state::keys::NotedKeys;
 use crate::run::state::projection::{Projected, Projection};
-use crate::run::state::run_state::{Consequence, Departure, State};
+use crate::run::state::run_state::{Consequence, State};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -113,8 +114,8 @@ pub struct Rebuild {
     /// The state, folded from the records.
     projection: Projection,
     bodies: Bodies,
-    pasts: BTreeMap<Pid, Past>,
-    departures: BTreeMap<(Pid, Tag), Box<Departure>>,
+    pasts: BTreeMap<Pid, History>,
+    calls: BTreeMap<(Pid, Tag), Box<OutgoingCall>>,
     output: Output,
     /// Snapshots to compare on the way.
     pub(in crate::run) checks: Option<Checks>,
@@ -126,11 +127,11 @@ pub struct Rebuild {
 }
 
 /// What a recovered run needs beside its state.
-pub(in crate::run) struct TakenUp {
-    pub(in crate::run) pasts: BTreeMap<Pid, Past>,
+pub(in crate::run) struct Recovered {
+    pub(in crate::run) pasts: BTreeMap<Pid, History>,
     pub(in crate::run) queues: BTreeMap<Pid, VecDeque<Event>>,
     /// The calls without an answer.
-    pub(in crate::run) departures: BTreeMap<(Pid, Tag), Box<Departure>>,
+    pub(in crate::run) calls: BTreeMap<(Pid, Tag), Box<OutgoingCall>>,
     /// The greatest time in a record.
     pub(in crate::run) at: Timestamp,
 }
@@ -150,7 +151,7 @@ impl Rebuild {
             projection: Projection::default(),
             bodies: Bodies::new(None),
             pasts: BTreeMap::new(),
-            departures: BTreeMap::new(),
+            calls: BTreeMap::new(),
             output: Output::default(),
             checks: None,
             steps: 0,
@@ -212,10 +213,10 @@ impl Rebuild {
     }
 
     /// The state after the records, and what a run needs beside it to continue.
-    pub(in crate::run) fn into_run(self) -> Option<(Started, State, TakenUp)> {
-        let Self { projection, pasts, departures, .. } = self;
+    pub(in crate::run) fn into_run(self) -> Option<(Started, State, Recovered)> {
+        let Self { projection, pasts, calls, .. } = self;
         let Projected { started, state, queues, at } = projection.into_run()?;
-        Some((started, state, TakenUp { pasts, queues, departures, at }))
+        Some((started, state, Recovered { pasts, queues, calls, at }))
     }
 
     /// Makes all instances outside the pool, out of this budget. Otherwise they take slots that are
@@ -244,8 +245,8 @@ impl Rebuild {
             Record::Leaving { pid, tag } => self.projection.leaving(*pid, *tag)?,
         }
         self.projection.settle(|consequence| match consequence {
-            Consequence::Call(departure) => drop(self.departures.insert((departure.pid, departure.tag), departure)),
-            Consequence::Abandon { pid, tag } => drop(self.departures.remove(&(pid, tag))),
+            Consequence::Call(call) => drop(self.calls.insert((call.pid, call.tag), call)),
+            Consequence::Abandon { pid, tag } => drop(self.calls.remove(&(pid, tag))),
             _ => {}
         });
         Ok(())

@@ -3,9 +3,9 @@
 use super::{Rebuild, RebuildError};
 use crate::process::{Action, Death, Event, Payload, Pid, Problem, ProcessInit, Progress, Status, Tag};
 use crate::run::record::kinds::{Arrived, Decided, Decision, News, Started, Stepped};
-use crate::run::recovery::replaying::{Past, PastStep, join_parts};
+use crate::run::recovery::replaying::{History, PastStep, join_parts};
 use crate::run::state::projection::Incoherent;
-use crate::run::state::weight::Took;
+use crate::run::state::weight::Consumed;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Rebuild {
             next_tag,
         };
         if self.keeping {
-            let past = Past { program: Arc::clone(program), init, steps: VecDeque::new() };
+            let past = History { program: Arc::clone(program), init, steps: VecDeque::new() };
             self.pasts.insert(pid, past);
             return Ok(());
         }
@@ -67,7 +67,7 @@ impl Rebuild {
     pub(super) fn step(&mut self, stepped: &Stepped) -> Result<(), RebuildError> {
         let pid = stepped.pid;
         let mut events = self.projection.take_events(stepped)?;
-        let took = Took::of(&events);
+        let took = Consumed::of(&events);
         self.execute(stepped, &mut events)?;
 
         let noted_keys = &mut self.noted_keys;
@@ -138,7 +138,7 @@ impl Rebuild {
     pub(super) fn arrived(&mut self, arrived: &Arrived) -> Result<(), RebuildError> {
         self.projection.arrived(arrived)?;
         if let News::Answered { pid, tag, answer } = &arrived.news {
-            self.departures.remove(&(*pid, *tag));
+            self.calls.remove(&(*pid, *tag));
             if let Some(noted) = &mut self.noted_keys {
                 noted.answer(*pid, *tag, answer);
             }
