@@ -1,4 +1,5 @@
-//! What of a run's log would be on disk: records that are durable, records that were written and may be lost, and what was told of them.
+//! The simulated disk of a run's log: records that are durable, records that were written and may
+//! be lost, and whether their durability was reported.
 
 use super::Dice;
 use crate::process::{Action, Pid, Tag};
@@ -8,76 +9,77 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The log of one run, as far as anybody would find it again.
+/// The log of one run, as a later host would find it.
 #[derive(Default)]
 pub(super) struct Disk {
     records: Vec<Bytes>,
-    /// Records that a crash leaves.
+    /// Records, the end included, that survive a crash.
     durable: usize,
-    /// Whether the last of them is followed by the run's end.
+    /// Whether the run's end is written after the last record.
     ended: bool,
-    /// The number of the record by which a call was decided.
+    /// The number of the record that decided a call.
     calls: BTreeMap<(Pid, Tag), usize>,
-    /// The number of the record that says that a call leaves.
+    /// The number of the record that announces the sending of a call.
     leaving: BTreeMap<(Pid, Tag), usize>,
-    /// How many of 100 records are durable as soon as they are written.
-    prompt: u64,
+    /// Records of 100 that are durable as soon as they are written.
+    durable_at_once_percent: u64,
     dice: Option<Dice>,
-    /// Something was to be durable later, and nobody was told that it is.
-    owes: bool,
+    /// Whether the durability of a record was deferred and has not been reported.
+    has_unreported: bool,
     shelf: MemorySnapshots,
-    /// The run is parked.
+    /// Whether the run is parked.
     parked: bool,
 }
 
 impl Disk {
-    /// An empty one that is so quick.
-    pub(super) fn new(prompt: u64, dice: Dice) -> Self {
-        Self { prompt, dice: Some(dice), ..Self::default() }
+    /// Creates an empty disk.
+    pub(super) fn new(durable_at_once_percent: u64, dice: Dice) -> Self {
+        Self { durable_at_once_percent, dice: Some(dice), ..Self::default() }
     }
 
-    /// What became of something that was just written, and of all before it.
+    /// Draws whether the last write is durable at once, and with it all before it.
     fn write(&mut self) -> Durability {
-        let prompt = self.prompt;
-        if self.dice.as_mut().is_some_and(|dice| dice.chance(prompt)) {
+        let durable_at_once_percent = self.durable_at_once_percent;
+        if self.dice.as_mut().is_some_and(|dice| dice.chance(durable_at_once_percent)) {
             self.durable = self.written();
             return Durability::Now;
         }
-        self.owes = true;
+        self.has_unreported = true;
         Durability::Later
     }
 
-    /// Records, the end included.
+    /// Counts the records, the end included.
     fn written(&self) -> usize {
         self.records.len() + usize::from(self.ended)
     }
 
-    /// How much is durable, and how much is written.
+    /// Returns how many records are durable and how many are written.
     pub(super) fn progress(&self) -> (usize, usize) {
         (self.durable, self.written())
     }
 
-    /// Whether a crash could take something.
+    /// Returns whether a crash could lose a record.
     pub(super) fn is_behind(&self) -> bool {
         self.durable < self.written()
     }
 
-    /// Whether somebody is to be told what is durable.
-    pub(super) fn owes(&self) -> bool {
-        self.owes
+    /// Returns whether durability must be reported.
+    pub(super) fn has_unreported(&self) -> bool {
+        self.has_unreported
     }
 
-    /// More is durable. Gives how much, which is told now.
+    /// Makes more records durable. Returns how many are, to be reported now.
     pub(super) fn sync(&mut self, to: usize) -> u64 {
         self.durable = self.durable.max(to.min(self.written()));
-        self.owes = self.is_behind();
+        self.has_unreported = self.is_behind();
         self.durable as u64
     }
 
-    /// The host dies: of what was written this much is there.
+    /// Kills the host: the first `left` records survive.
     pub(super) fn crash(&mut self, left: usize) {
         self.ended &= left > self.records.len();
-        (self.parked, self.owes) = (false, false);
+        self.parked = false;
+        self.has_unreported = false;
         self.records.truncate(left);
         self.durable = self.written();
         let count = self.records.len();
@@ -85,13 +87,14 @@ impl Disk {
         self.leaving.retain(|_, record| *record <= count);
     }
 
-    /// Whether a call may leave the host: the record that asks for it is durable, and where it must not be repeated the one that says so.
+    /// Returns whether a call may be sent: its record is durable, and if it must not be repeated,
+    /// the record that announces the sending is, too.
     pub(super) fn may_leave(&self, pid: Pid, tag: Tag, is_repeatable: bool) -> bool {
         let durable = |known: &BTreeMap<_, usize>| known.get(&(pid, tag)).is_some_and(|record| *record <= self.durable);
         durable(&self.calls) && (is_repeatable || durable(&self.leaving))
     }
 
-    /// Whether the run's end is durable.
+    /// Returns whether the run's end is durable.
     pub(super) fn is_over(&self) -> bool {
         self.ended && self.durable == self.written()
     }
@@ -119,10 +122,10 @@ impl Disk {
     }
 }
 
-/// The way to a disk that says later what is durable, or at once.
+/// A log on a simulated disk, whose records are durable at once or later.
 pub(super) struct SlowLog {
     pub(super) disk: Arc<Mutex<Disk>>,
-    /// Whether its run may leave the memory.
+    /// Whether the run may be parked.
     pub(super) parks: bool,
 }
 

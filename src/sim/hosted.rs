@@ -1,7 +1,9 @@
-//! The kernel in a simulated host: as it is, but for a moment in which another thread may come between.
+//! The kernel in a simulated host: unchanged, except for a moment at which another thread may
+//! intervene.
 //!
-//! A timer of a run fires in two steps: the run is looked up, and its lock is taken. A worker of another thread can park the run between
-//! the two. Here no other thread is; but the commit point asks for the time just before it takes the lock, and the world is let act then.
+//! A timer of a run fires in two steps: the run is looked up, and its lock is acquired. A worker of
+//! another thread can park the run between the two. The simulation has no other thread; but the
+//! commit point asks for the time just before it acquires the lock, and the world acts then.
 
 use crate::base::Monotonic;
 use crate::process::{Allocation, Event, Micros, Permit};
@@ -12,25 +14,25 @@ use std::sync::Arc;
 /// The commit point of simulated runs.
 pub struct Hosted {
     pub(super) kernel: Kernel,
-    /// Comes between the two steps of a timer.
+    /// Called between the two steps of a timer.
     pub(super) between: Arc<dyn Fn() + Send + Sync>,
-    /// Somebody shuts it down.
+    /// Called when the host shuts down.
     pub(super) closes: Arc<dyn Fn() + Send + Sync>,
 }
 
-/// A port of the simulated scheduler as a port of the kernel's.
-struct Seam<'a, P> {
+/// Adapts a port of the simulated scheduler to the kernel.
+struct KernelPort<'a, P> {
     port: &'a mut P,
     between: std::cell::Cell<Option<&'a (dyn Fn() + Send + Sync)>>,
 }
 
-impl<'a, P> Seam<'a, P> {
+impl<'a, P> KernelPort<'a, P> {
     fn of(port: &'a mut P) -> Self {
         Self { port, between: None.into() }
     }
 }
 
-impl<P: Port<Hosted>> Port<Kernel> for Seam<'_, P> {
+impl<P: Port<Hosted>> Port<Kernel> for KernelPort<'_, P> {
     fn spawn(&mut self, process: Task, permit: Permit) -> Result<Slot, Task> {
         self.port.spawn(process, permit)
     }
@@ -75,12 +77,12 @@ impl<P: Port<Hosted>> Port<Kernel> for Seam<'_, P> {
     }
 }
 
-/// The way to the simulated scheduler for whoever is on none of its workers.
+/// The port of threads that are not workers of the simulated scheduler.
 pub(super) struct SchedulerPort(pub(super) Handle<Hosted>);
 
 impl Ports for SchedulerPort {
     fn with(&self, act: &mut dyn FnMut(&mut dyn Port<Kernel>)) {
-        act(&mut Seam::of(&mut self.0.clone()));
+        act(&mut KernelPort::of(&mut self.0.clone()));
     }
 }
 
@@ -90,11 +92,11 @@ impl Commit for Hosted {
     type Timer = Timer;
 
     fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, task: &mut Task, events: &mut Vec<Event>) -> Next {
-        self.kernel.step(&mut Seam::of(port), turn, task, events)
+        self.kernel.step(&mut KernelPort::of(port), turn, task, events)
     }
 
     fn panicked<P: Port<Self>>(&self, port: &mut P, slot: Slot, task: &mut Task, message: &str) {
-        self.kernel.panicked(&mut Seam::of(port), slot, task, message);
+        self.kernel.panicked(&mut KernelPort::of(port), slot, task, message);
     }
 
     fn slow(&self, slot: Slot, task: &Task, took: Micros) {
@@ -107,7 +109,7 @@ impl Commit for Hosted {
     }
 
     fn cancel<P: Port<Self>>(&self, port: &mut P, slot: Slot) {
-        self.kernel.cancel(&mut Seam::of(port), slot);
+        self.kernel.cancel(&mut KernelPort::of(port), slot);
     }
 
     fn evict(&self, task: &mut Task) -> bool {
@@ -121,7 +123,7 @@ impl Commit for Hosted {
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Timer>) {
         for timer in timers.drain(..) {
             let between = matches!(timer, Timer::Due(_)).then_some(&*self.between);
-            self.kernel.fired(&mut Seam { port, between: between.into() }, &mut vec![timer]);
+            self.kernel.fired(&mut KernelPort { port, between: between.into() }, &mut vec![timer]);
         }
     }
 }

@@ -1,27 +1,27 @@
-//! The oracle: keeps books of what was posted, heard, begun and ended, and notes every breach.
+//! The oracle: records every post, delivery, slice and end, and notes every breach.
 
 use crate::process::Allocation;
 use crate::scheduler::{Next, Permitted, Slot, Turn, Wake};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// What a process of a [`Scripted`](super::Scripted) world hears.
+/// An event of a process in a [`Scripted`](super::Scripted) world.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heard {
-    /// The number-th message of a sender.
+pub enum ActorEvent {
+    /// A message.
     Message {
-        /// Who sent it; 0 is the outside.
+        /// The id of the sender; 0 is the outside.
         from: u32,
-        /// Counted per sender.
+        /// The number of the message among all, rising per sender.
         number: u64,
     },
     /// The answer to a call or timer.
     Answer {
-        /// The tag of its command.
+        /// The tag of the command.
         tag: u64,
     },
     /// A child has ended.
     Exit {
-        /// Which one.
+        /// The id of the child.
         child: u32,
     },
 }
@@ -29,26 +29,26 @@ pub enum Heard {
 #[derive(Debug)]
 struct Account {
     slot: Slot,
-    /// Posted and not heard, in order.
-    unheard: VecDeque<(Heard, Wake)>,
-    /// How the last step ended; nothing before the first.
+    /// Events posted and not yet delivered, in order.
+    pending: VecDeque<(ActorEvent, Wake)>,
+    /// How the last slice ended; `None` before the first.
     next: Option<Next>,
     is_running: bool,
     ended: bool,
-    /// Interrupted since the last fresh step began.
+    /// Whether it was interrupted since the last fresh step began.
     interrupted: bool,
     paused: bool,
-    /// Paused when its last slice ended: it holds.
+    /// Whether it was paused when its last slice ended, and so must not be stepped.
     held: bool,
     needs_permit: bool,
-    /// How many instances it takes.
+    /// Instances that it takes.
     size: u32,
     /// Where its next instance is made.
     allocation: Allocation,
-    /// Has an instance: stepped, and not evicted since.
+    /// Whether it has an instance: it was stepped, and not evicted since.
     has_instance: bool,
     had_instance: bool,
-    /// The turn in which it last became ready.
+    /// The slice at which it last became ready.
     ready_since: Option<u64>,
 }
 
@@ -59,18 +59,18 @@ pub(crate) struct Ledger {
     breaches: Vec<String>,
     /// Slices so far: the clock of the starvation check.
     slices: u64,
-    /// Instances in the pool and outside it, and how many there may be.
+    /// Instances in the pool and outside it, and their upper bounds.
     instances: [u32; 2],
     instances_max: [u32; 2],
     last_message: BTreeMap<(u32, u32), u64>,
     answered: BTreeSet<(u32, u64)>,
     exits: BTreeSet<u32>,
-    /// Events that were posted in vain, and those that somebody did not hear before its end.
+    /// Events that were posted to ended processes, or not delivered before the process ended.
     pub(crate) dropped: u64,
 }
 
-/// A process that is ready runs within this many slices of all workers, for each one that is alive. Generous: what the rules
-/// promise is a bound, and the deque order makes it wide.
+/// A ready process runs within this many slices of all workers, for each living process. Generous:
+/// the rules promise a bound, and the order of the deques makes it wide.
 const STARVED_AFTER: u64 = 400;
 
 impl Ledger {
@@ -79,7 +79,7 @@ impl Ledger {
     }
 
     pub(crate) fn breach(&mut self, text: String) {
-        // The first ones say most; the others follow from them.
+        // The first ones say most; the others are their consequences.
         if self.breaches.len() < 5 {
             self.breaches.push(text);
         }
@@ -98,12 +98,12 @@ impl Ledger {
         if alive.is_empty() { Ok(()) } else { Err(format!("without an exit: {}", alive.join(", "))) }
     }
 
-    /// A process is there that takes so many instances.
+    /// Notes a new process that takes `size` instances.
     pub(crate) fn born(&mut self, id: u32, slot: Slot, size: u32) {
         let needs_permit = size > 0;
         let account = Account {
             slot,
-            unheard: VecDeque::new(),
+            pending: VecDeque::new(),
             next: None,
             is_running: false,
             ended: false,
@@ -130,19 +130,19 @@ impl Ledger {
         self.accounts.iter().filter(|(_, account)| account.ended).map(|(id, account)| (*id, account.slot)).collect()
     }
 
-    /// An event was posted, and the scheduler said whether somebody is there to hear it.
-    pub(crate) fn posted(&mut self, to: u32, event: Heard, wake: Wake, was_taken: bool) {
+    /// Notes an event that was posted, and whether the scheduler accepted it.
+    pub(crate) fn posted(&mut self, to: u32, event: ActorEvent, wake: Wake, was_accepted: bool) {
         let slices = self.slices;
         let Some(account) = self.accounts.get_mut(&to) else { return };
-        if was_taken == account.ended {
-            let text = format!("{event:?} to {to}, ended {}, was taken {was_taken}", account.ended);
+        if was_accepted == account.ended {
+            let text = format!("{event:?} to {to}, ended {}, accepted {was_accepted}", account.ended);
             return self.breach(text);
         }
-        if !was_taken {
+        if !was_accepted {
             self.dropped += 1;
             return;
         }
-        account.unheard.push_back((event, wake));
+        account.pending.push_back((event, wake));
         if account.wakes() && !account.needs_permit {
             account.ready_since.get_or_insert(slices);
         }
@@ -171,7 +171,7 @@ impl Ledger {
         }
     }
 
-    /// A process that waited for its permit has got it there.
+    /// Notes that a waiting process was admitted, and where its instance is made.
     pub(crate) fn admitted(&mut self, id: u32, allocation: Allocation) {
         if let Some(account) = self.accounts.get_mut(&id) {
             account.allocation = allocation;
@@ -181,8 +181,8 @@ impl Ledger {
         }
     }
 
-    /// A slice begins.
-    pub(crate) fn begin(&mut self, id: u32, turn: Turn, batch: &[Heard]) {
+    /// Notes that a slice begins, and checks that it may.
+    pub(crate) fn begin(&mut self, id: u32, turn: Turn, batch: &[ActorEvent]) {
         self.slices += 1;
         let living = self.accounts.values().filter(|account| !account.ended).count() as u64;
         let slices = self.slices;
@@ -202,7 +202,7 @@ impl Ledger {
         check(turn.resumed == (account.next == Some(Next::Preempted)), "resumed and preempted do not fit");
         check(turn.interrupted.is_some() == account.interrupted, "interrupts do not fit");
         let lacks_permit = account.needs_permit && !account.has_instance && account.interrupted;
-        // Who had a permit once comes back, whatever room there is.
+        // A process that had a permit once may exceed the budget when it returns.
         let is_refused = turn.permitted == Permitted::Never && account.needs_permit && !account.had_instance;
         check(turn.permitted == Permitted::Yes || lacks_permit || is_refused, "stepped without its permit");
         let waited = account.ready_since.map_or(0, |since| slices - since);
@@ -210,46 +210,47 @@ impl Ledger {
         if turn.resumed {
             check(batch.is_empty(), "events in the middle of a step");
         } else {
-            let expected = account.unheard.iter().map(|(event, _)| event);
-            check(expected.eq(batch.iter()), "heard something else than what was posted");
-            check(account.may_begin(), "stepped for nothing that wakes it");
+            let expected = account.pending.iter().map(|(event, _)| event);
+            check(expected.eq(batch.iter()), "received other events than were posted");
+            check(account.may_begin(), "stepped without a cause");
         }
         account.is_running = true;
         account.ready_since = None;
         if !turn.resumed {
-            account.unheard.clear();
+            account.pending.clear();
             account.interrupted = false;
         }
         if account.needs_permit && !account.has_instance && turn.permitted == Permitted::Yes {
-            (account.has_instance, account.had_instance) = (true, true);
+            account.has_instance = true;
+            account.had_instance = true;
             self.instances[account.allocation as usize] += account.size;
         }
         if self.instances.iter().zip(&self.instances_max).any(|(there, max)| there > max) {
             breaches.push(format!("{:?} instances, {:?} permits", self.instances, self.instances_max));
         }
         for event in batch {
-            self.hear(id, *event);
+            self.delivered(id, *event);
         }
         for breach in breaches {
             self.breach(breach);
         }
     }
 
-    fn hear(&mut self, id: u32, event: Heard) {
+    fn delivered(&mut self, id: u32, event: ActorEvent) {
         let is_new = match event {
-            Heard::Message { from, number } => {
+            ActorEvent::Message { from, number } => {
                 let last = self.last_message.insert((from, id), number);
                 last.is_none_or(|last| last < number)
             }
-            Heard::Answer { tag } => self.answered.insert((id, tag)),
-            Heard::Exit { child } => self.exits.insert(child),
+            ActorEvent::Answer { tag } => self.answered.insert((id, tag)),
+            ActorEvent::Exit { child } => self.exits.insert(child),
         };
         if !is_new {
-            self.breach(format!("{id} heard {event:?} again, or out of order"));
+            self.breach(format!("{id} received {event:?} again, or out of order"));
         }
     }
 
-    /// A slice is over.
+    /// Notes that a slice ended.
     pub(crate) fn end(&mut self, id: u32, next: Next) {
         let slices = self.slices;
         let Some(account) = self.accounts.get_mut(&id) else { return };
@@ -257,14 +258,14 @@ impl Ledger {
         account.next = Some(next);
         account.held = account.paused && next != Next::Complete;
         let goes_on = matches!(next, Next::Ready | Next::Preempted) || account.wakes();
-        // Who has no permit waits for it as long as others have it.
+        // A process without a permit waits as long as others hold it.
         let has_permit = !account.needs_permit || account.has_instance;
         account.ready_since = (goes_on && has_permit && !account.held).then_some(slices);
         if next != Next::Complete {
             return;
         }
-        self.dropped += account.unheard.len() as u64;
-        account.unheard.clear();
+        self.dropped += account.pending.len() as u64;
+        account.pending.clear();
         if std::mem::take(&mut account.has_instance) {
             self.instances[account.allocation as usize] -= account.size;
         }
@@ -273,7 +274,7 @@ impl Ledger {
         }
     }
 
-    /// It gave up its instance.
+    /// Notes that a process was evicted, and checks that it could be.
     pub(crate) fn evicted(&mut self, id: u32) {
         let Some(account) = self.accounts.get_mut(&id) else { return };
         let rests = match account.next {
@@ -294,23 +295,24 @@ impl Ledger {
 }
 
 impl Account {
-    /// Whether what it has not heard ends its waiting.
+    /// Returns whether its pending events end its waiting.
     fn wakes(&self) -> bool {
-        let has_event = self.interrupted || self.unheard.iter().any(|(_, wake)| *wake == Wake::Event);
+        let has_event = self.interrupted || self.pending.iter().any(|(_, wake)| *wake == Wake::Event);
         let wakes = match self.next {
             Some(Next::Blocked) => has_event,
-            Some(Next::Idle) => has_event || !self.unheard.is_empty(),
+            Some(Next::Idle) => has_event || !self.pending.is_empty(),
             _ => false,
         };
         wakes && !self.paused && !self.is_running
     }
 
-    /// Whether a fresh step has a cause. A pause does not hold what was ready before.
+    /// Returns whether a fresh step has a cause. A pause does not hold a process that was ready
+    /// before.
     fn may_begin(&self) -> bool {
         match self.next {
             None | Some(Next::Ready) => true,
-            Some(Next::Blocked) => self.interrupted || self.unheard.iter().any(|(_, wake)| *wake == Wake::Event),
-            Some(Next::Idle) => self.interrupted || !self.unheard.is_empty(),
+            Some(Next::Blocked) => self.interrupted || self.pending.iter().any(|(_, wake)| *wake == Wake::Event),
+            Some(Next::Idle) => self.interrupted || !self.pending.is_empty(),
             Some(Next::Preempted | Next::Complete) => false,
         }
     }

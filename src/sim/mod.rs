@@ -1,18 +1,24 @@
-//! The simulator: a scheduler of virtual workers in virtual time, driven by one thread from one seed.
+//! The simulator: a scheduler of virtual workers in virtual time, driven by one thread from one
+//! seed.
 //!
-//! A [`World`] says what is stepped, what happens outside, and what must hold. The simulation draws, step by step, whose turn it is,
-//! whether something happens outside, and whether time passes; so each seed is one interleaving, at the grain of turns, and the same seed is
-//! the same one again. Interleavings within a turn are the business of loom and shuttle.
+//! A [`World`] defines the processes, the events from outside, and what must hold. The simulation
+//! draws, step by step, which worker has a turn, whether an event comes from outside, and whether
+//! time passes; so each seed is one interleaving, at the grain of turns, and the same seed always
+//! gives the same one. Loom and shuttle cover interleavings within a turn.
 //!
-//! 1. *Storm*: turns, acts of the outside and time, at random; workers get turns at different rates.
-//!    In a world that knows how, the host dies now and then and another one comes up in its place.
-//! 2. *Calm*: faults stop, and every worker is turned until nothing is left to do; time moves to when the first worker wakes. Then the
-//!    world must be over: if it is not, somebody was forgotten.
+//! 1. *Storm*: turns, acts of the outside and time, at random; workers get turns at different
+//!    rates. In a world that supports it, the host dies now and then and another one starts in its
+//!    place.
+//! 2. *Calm*: faults stop, and every worker has turns until there is nothing left to do; time moves
+//!    to when the first worker wakes. Then every process must have ended: one that has not was
+//!    forgotten.
 //!
-//! A worker that finds nothing to do goes to sleep, and gets no turn before somebody wakes it or its time has come. So it is a breach
+//! A worker that finds no work goes to sleep, and gets no turn before another thread wakes it or
+//! its time has come. It is a breach
 //!
-//! - that all workers sleep while a job is in a queue, or while a timer is set and none of them wakes for it;
-//! - that one sleeps on while jobs lie about for others to take (`IDLE_MAX`);
+//! - that all workers sleep while a job is in a queue, or while a timer is set and none of them
+//!   wakes for it;
+//! - that a worker sleeps on while others could steal jobs (`IDLE_MAX`);
 //! - that a timer is late by more turns of one worker than `LATE_MAX`, or by more long ones than
 //!   `LATE_LONG_MAX`.
 //!
@@ -28,7 +34,7 @@ mod scripted;
 mod watch;
 
 pub use hosted::Hosted;
-pub use ledger::Heard;
+pub use ledger::ActorEvent;
 pub use runs::Runs;
 pub use scripted::{Actor, INJECTED, Script, Scripted};
 
@@ -38,15 +44,16 @@ use crate::scheduler::{Commit, Config, Handle, Stats, TurnOutcome, VirtualSchedu
 use std::sync::Arc;
 use watch::Watch;
 
-/// How often time may pass in the calm, with no step, before the outside does what it owes.
+/// How often time may pass in the calm, without a step, before the outside settles. Arbitrary.
 const IDLE_WAKINGS_MAX: u32 = 500;
 
-/// Random numbers of a seed (xorshift64 behind splitmix64). They must never change: a failing seed is to fail tomorrow.
+/// Random numbers of a seed (xorshift64 behind splitmix64). They must never change: a seed that
+/// fails must fail tomorrow, too.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// The numbers of that seed.
+    /// Begins the numbers of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -55,7 +62,7 @@ impl Dice {
         Self((z ^ (z >> 31)).max(1))
     }
 
-    /// Another number, below 2^53.
+    /// Draws a number below 2^53.
     pub fn roll(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -64,89 +71,92 @@ impl Dice {
         self.0 >> 11
     }
 
-    /// A number below `bound`; zero where that is zero.
+    /// Draws a number below `bound`; zero if `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.roll() % bound.max(1)
     }
 
-    /// True in `percent` of 100 cases.
+    /// Returns true in `percent` of 100 cases.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of them.
+    /// Picks one of the items; `None` if there are none.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.below(items.len() as u64) as usize)
     }
 }
 
-/// What is simulated.
+/// A world to simulate.
 pub trait World {
     /// The commit point under test.
     type Commit: Commit;
 
-    /// The commit point, and what there is of the pool.
+    /// Returns the commit point and the size of the pool.
     fn commit(&self) -> (Arc<Self::Commit>, Permit);
 
-    /// What there is outside the pool.
+    /// Returns the budget for instances outside the pool; `None` if there is none.
     fn outside(&self) -> Option<Arc<Budget>> {
         None
     }
 
-    /// The clock of the world, for those whose steps take time.
-    fn keep_time(&mut self, time: &VirtualClock) {
+    /// Receives the clock of the simulation, for worlds whose steps take time.
+    fn use_clock(&mut self, time: &VirtualClock) {
         let _ = time;
     }
 
-    /// Does what threads of the host's own have to do, in their place.
-    fn aside(&mut self) {}
+    /// Does the work of the host's own threads.
+    fn background(&mut self) {}
 
-    /// Something happens outside: a start, an answer, a cancel.
+    /// Performs an event from outside: a start, an answer, a cancel.
     fn act(&mut self, handle: &mut Handle<Self::Commit>, dice: &mut Dice);
 
-    /// Faults stop. From now on there are no more acts, and all that was started must come to its end.
+    /// Stops all faults. From now on there are no more acts, and every started process must end.
     fn calm(&mut self, handle: &mut Handle<Self::Commit>, dice: &mut Dice);
 
-    /// All workers have nothing to do and no timer is set: does what the outside still owes. False: it owes nothing.
+    /// Does the pending work of the outside, once all workers are idle and no timer is set. Returns
+    /// whether there was any.
     fn settle(&mut self, handle: &mut Handle<Self::Commit>) -> bool;
 
-    /// The host dies, and with it all that it held in memory. False: this world knows no such fault.
+    /// Kills the host, and with it all that it held in memory. Returns whether this world supports
+    /// the fault.
     fn crash(&mut self, dice: &mut Dice) -> bool {
         let _ = dice;
         false
     }
 
-    /// Another host has come up: its commit point is the one that [`Self::commit`] gives now.
+    /// Reports that another host has started, with the commit point that [`Self::commit`] returns
+    /// now.
     fn restart(&mut self, handle: &mut Handle<Self::Commit>) {
         let _ = handle;
     }
 
-    /// What must hold once nothing is left to do.
+    /// Checks what must hold once there is nothing left to do.
     ///
     /// # Errors
-    /// What does not.
+    /// The first breach.
     fn verify(&self, stats: &Stats) -> Result<(), String>;
 }
 
-/// How long and how wide a simulation is.
+/// The size of a simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// Everything is drawn from it.
+    /// The seed of all draws.
     pub seed: u64,
     /// Virtual workers.
     pub workers: usize,
-    /// Draws of the storm.
+    /// Draws in the storm.
     pub draws: u64,
     /// Turns that the calm may take.
     pub turns_max: u64,
-    /// The calm is a shutdown.
+    /// Whether the scheduler shuts down in the calm.
     pub shuts_down: bool,
-    /// The host dies in so many of 1,000 draws of the storm.
+    /// Crashes of the host in 1,000 draws of the storm.
     pub crashes: u64,
 }
 
 impl Simulation {
-    /// A simulation of a size that follows from the seed.
+    /// Creates a simulation of a size that follows from the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
@@ -160,7 +170,7 @@ impl Simulation {
         }
     }
 
-    /// The same with a host that dies now and then.
+    /// Lets the host die now and then.
     #[must_use]
     pub fn with_crashes(mut self) -> Self {
         self.crashes = 1 + self.seed % 12;
@@ -170,11 +180,11 @@ impl Simulation {
     /// Runs the world to its end.
     ///
     /// # Errors
-    /// What does not hold, in words.
+    /// The first breach, as text.
     pub fn run<W: World>(&self, world: &mut W) -> Result<Stats, String> {
         let mut dice = Dice::new(self.seed ^ 0x5eed);
         let time = VirtualClock::default();
-        world.keep_time(&time);
+        world.use_clock(&time);
         let mut scheduler = self.host(world, &time);
         let mut watch = Watch::new(self.workers, &time);
         self.storm(world, &mut scheduler, &mut watch, &mut dice)?;
@@ -188,7 +198,7 @@ impl Simulation {
         let forgotten = if alive.is_empty() {
             Ok(())
         } else {
-            Err(format!("nothing is left to do, but somebody was forgotten: {alive:?}"))
+            Err(format!("there is nothing left to do, but processes were forgotten: {alive:?}"))
         };
         world.verify(&stats).and(forgotten).map(|()| stats)
     }
@@ -216,14 +226,14 @@ impl Simulation {
         dice: &mut Dice,
     ) -> Result<(), String> {
         let mut handle = scheduler.handle();
-        // Some workers get many turns and some few, as on a machine that has other things to do.
+        // Some workers get many turns and some few, as on a busy machine.
         let rates: Vec<u64> = (0..self.workers).map(|_| 1 + dice.below(10)).collect();
-        // Drawn apart, so that a seed without crashes is the same with and without this fault.
+        // Drawn from dice of its own, so that this fault does not change the other draws of a seed.
         let mut fate = Dice::new(self.seed ^ 0xdead);
         for _ in 0..self.draws {
             if self.crashes > 0 && fate.below(1_000) < self.crashes && world.crash(&mut fate) {
                 *scheduler = self.host(world, watch.time());
-                watch.begin_anew();
+                watch.reset();
                 handle = scheduler.handle();
                 world.restart(&mut handle);
             }
@@ -241,7 +251,7 @@ impl Simulation {
                 }
             }
             if dice.chance(30) {
-                world.aside();
+                world.background();
             }
         }
         Ok(())
@@ -260,10 +270,10 @@ impl Simulation {
             for worker in 0..self.workers {
                 is_quiet &= watch.work(scheduler, worker, dice)? == TurnOutcome::Nothing;
             }
-            world.aside();
+            world.background();
             rounds += 1;
             if rounds * self.workers as u64 > self.turns_max {
-                return Err(format!("not over after {rounds} rounds of calm"));
+                return Err(format!("not ended after {rounds} rounds of calm"));
             }
             if !is_quiet || (0..self.workers).any(|worker| !scheduler.is_asleep(worker)) {
                 continue;
@@ -272,7 +282,7 @@ impl Simulation {
             idle = if steps == stepped { idle + 1 } else { 0 };
             stepped = steps;
             match watch.waking(scheduler)? {
-                // Somebody may look again and again whether there is something to do: then the outside does what it owes.
+                // A timer may poll for ever: then the outside does its pending work.
                 Some(time) if idle < IDLE_WAKINGS_MAX => watch.pass_to(time),
                 _ if world.settle(&mut scheduler.handle()) => idle = 0,
                 _ => return Ok(()),

@@ -1,4 +1,5 @@
-//! The outside of the simulated runs: servers that remember what they were asked, and answers that come late, twice, or never.
+//! The outside of the simulated runs: servers that remember their requests, and answers that come
+//! late, twice, or never.
 
 use super::disk::Disk;
 use crate::process::{Payload, Pid, Tag};
@@ -7,16 +8,16 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the outside knows.
+/// The state of the outside.
 #[derive(Default)]
 pub(super) struct Outside {
-    /// Calls that wait for an answer of the world.
+    /// Calls that wait for an answer.
     pub(super) waiting: Mutex<Vec<(OutgoingCall, Arc<dyn Reply>)>>,
     /// The logs of the runs.
     pub(super) disks: Mutex<BTreeMap<Arc<str>, Arc<Mutex<Disk>>>>,
-    /// What was asked under each key: by whom, and how often.
+    /// The call of each key, and how often it was sent.
     asked: Mutex<BTreeMap<Arc<str>, Asked>>,
-    /// What should not have happened.
+    /// What was found wrong.
     pub(super) breaches: Mutex<Vec<String>>,
 }
 
@@ -24,12 +25,13 @@ struct Asked {
     call: (Arc<str>, Pid, Tag),
     args: Payload,
     times: u64,
-    /// How often it may be sent that is not safe to repeat: once, and once more each time that somebody says so.
+    /// How often a call that is not safe to repeat may be sent: once, and once more for each retry
+    /// that an operator asks for.
     times_max: u64,
 }
 
 impl Outside {
-    /// Somebody says that a call is to be sent again.
+    /// Permits one more sending of a call.
     pub(super) fn permit_again(&self, key: &str) {
         if let Some(asked) = self.asked.lock().get_mut(key) {
             asked.times_max += 1;
@@ -42,9 +44,9 @@ impl Outside {
         if let Some(disk) = self.disks.lock().get(run)
             && !disk.lock().may_leave(*pid, *tag, is_repeatable)
         {
-            return Err(format!("a call left before its record was durable: {call:?}"));
+            return Err(format!("a call was sent before its record was durable: {call:?}"));
         }
-        // Players give some calls a key of their own, and all the same one.
+        // Players give some calls a key of their own, always the same one.
         if &**key == "mine" {
             return Ok(());
         }
@@ -60,12 +62,12 @@ impl Outside {
             return Err(format!("two calls have the key {key}: {:?} and {call:?}", asked.call));
         }
         if !is_repeatable && asked.times > asked.times_max {
-            return Err(format!("what is not safe to repeat was sent {} times: {call:?}", asked.times));
+            return Err(format!("a call that is not safe to repeat was sent {} times: {call:?}", asked.times));
         }
         Ok(())
     }
 
-    /// Keys that were used more than once.
+    /// Counts the keys that were used more than once.
     pub(super) fn repeated(&self) -> u64 {
         self.asked.lock().values().filter(|asked| asked.times > 1).count() as u64
     }

@@ -1,6 +1,7 @@
-//! A process that asks for anything at random, and watches what it hears.
+//! A process that asks for anything at random, and checks the events that it receives.
 //!
-//! What it does is a function of its init and its events, so that it can be rebuilt; only faults of the host come from outside.
+//! Its commands are a function of its init and its events, so that it can be rebuilt; only faults
+//! of the host come from outside.
 
 use crate::process::{
     Action, Allocation, Body, Call, Command, Death, Ending, Event, Eviction, Json, Micros, Output, Payload, Permit,
@@ -12,56 +13,56 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// What all players of a world share.
+/// The state that all players of a world share.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// What players heard that they should not have.
+    /// Events that players should not have received.
     pub(super) breaches: Mutex<Vec<String>>,
-    /// The host fails and natives panic now and then.
+    /// Whether the host fails and natives panic now and then.
     pub(super) faults: AtomicBool,
-    /// From which the faults of the host are drawn.
+    /// The state from which faults of the host are drawn.
     pub(super) draws: AtomicU64,
     /// Faults of the host that happened.
     pub(super) faulted: AtomicU64,
-    /// Instances in the pool and outside it, and how many there may be.
-    pub(super) pool: Room,
-    pub(super) outside: Room,
-    /// Whether anybody looks at that: when a run is rebuilt, its instances take nothing.
+    /// The capacity for instances in the pool and outside it.
+    pub(super) pool: Capacity,
+    pub(super) outside: Capacity,
+    /// Whether capacity is checked: the instances of a rebuilt run do not count.
     pub(super) counts: AtomicBool,
-    /// The host shuts down: what is parked stays parked.
+    /// Whether the host shuts down: parked runs stay parked.
     pub(super) closing: AtomicBool,
 }
 
-/// What the instances of one allocation take.
+/// The capacity for instances of one allocation, and how much of it is in use.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Capacity {
     max: u64,
     taken: AtomicU64,
 }
 
-impl Room {
+impl Capacity {
     pub(super) fn new(max: u64) -> Self {
         Self { max, taken: AtomicU64::new(0) }
     }
 }
 
 impl Table {
-    /// An instance is made.
+    /// Notes a new instance.
     fn enter(&self, allocation: Allocation, permit: Permit) {
-        let (room, size) = self.room(allocation, permit);
-        let taken = room.taken.fetch_add(size, Relaxed) + size;
-        if self.counts.load(Relaxed) && taken > room.max {
-            self.breaches.lock().push(format!("instances take {taken} of {} ({allocation:?})", room.max));
+        let (capacity, size) = self.capacity(allocation, permit);
+        let taken = capacity.taken.fetch_add(size, Relaxed) + size;
+        if self.counts.load(Relaxed) && taken > capacity.max {
+            self.breaches.lock().push(format!("instances take {taken} of {} ({allocation:?})", capacity.max));
         }
     }
 
-    /// An instance is gone.
+    /// Notes that an instance was dropped.
     fn leave(&self, allocation: Allocation, permit: Permit) {
-        let (room, size) = self.room(allocation, permit);
-        room.taken.fetch_sub(size, Relaxed);
+        let (capacity, size) = self.capacity(allocation, permit);
+        capacity.taken.fetch_sub(size, Relaxed);
     }
 
-    fn room(&self, allocation: Allocation, permit: Permit) -> (&Room, u64) {
+    fn capacity(&self, allocation: Allocation, permit: Permit) -> (&Capacity, u64) {
         match allocation {
             Allocation::Pool => (&self.pool, permit.instances.into()),
             Allocation::OnDemand => (&self.outside, 1),
@@ -73,7 +74,7 @@ impl Table {
 pub(super) struct Players {
     pub(super) table: Arc<Table>,
     pub(super) permit: Permit,
-    /// Some of its sleeps take seconds: their timers are armed early.
+    /// Whether some sleeps take seconds: their timers are armed early.
     pub(super) far: bool,
 }
 
@@ -103,17 +104,17 @@ struct Player {
     permit: Permit,
     /// Where its next instance is made.
     allocation: Allocation,
-    /// Where its instance is, while it has one.
-    lives: Option<Allocation>,
+    /// Where its instance is; `None` while it has none.
+    instance_in: Option<Allocation>,
     far: bool,
     init: ProcessInit,
     random: Random,
     next_tag: Tag,
-    /// Steps until it ends of itself.
+    /// Steps until it ends by itself.
     left: u64,
-    /// Slices that the step in progress still takes.
+    /// Slices left of the step in progress.
     slices: u64,
-    /// Tags that may still be answered: whether each must be.
+    /// Tags that may still be answered, and whether each must be.
     open: BTreeMap<Tag, bool>,
     answered: BTreeSet<Tag>,
     children: Vec<Tag>,
@@ -130,13 +131,13 @@ struct Player {
 impl Player {
     fn new(init: ProcessInit, table: Arc<Table>, permit: Permit, far: bool) -> Self {
         let mut random = Random::new(&init.seed, init.pid);
-        // A renewed one goes on elsewhere in its stream.
+        // A renewed player continues elsewhere in its stream.
         random.resume(u128::from(init.next_tag.0) * 1_000);
         let mut player = Self {
             table,
             permit,
             allocation: Allocation::Pool,
-            lives: None,
+            instance_in: None,
             far,
             next_tag: init.next_tag,
             left: 0,
@@ -169,19 +170,19 @@ impl Player {
         self.table.breaches.lock().push(format!("run {} process {}: {what}", self.init.run, self.init.pid));
     }
 
-    fn hear(&mut self, event: Event) {
+    fn receive(&mut self, event: Event) {
         match event {
             Event::Completed { tag, .. } => {
-                // After a renewal answers come to tags of the instance before.
+                // After a renewal, answers come to tags of the previous instance.
                 let mine = tag >= self.init.next_tag;
                 if mine && self.open.remove(&tag).is_none() || !self.answered.insert(tag) {
                     self.breach(format!("tag {tag} was answered twice, or never asked"));
                 }
             }
-            Event::Message(message) => self.hear_message(&message.sender, &message.body),
+            Event::Message(message) => self.receive_message(&message.sender, &message.body),
             Event::Exited(exit) => {
                 if exit.pid.0 > 0 && !self.exits.insert((exit.pid, exit.by)) {
-                    self.breach(format!("the end of {} was told twice by {}", exit.pid, exit.by));
+                    self.breach(format!("the end of {} was reported twice by {}", exit.pid, exit.by));
                 }
                 if exit.by >= self.next_tag {
                     self.breach(format!("an exit names the tag {}, which was never used", exit.by));
@@ -192,7 +193,7 @@ impl Player {
             }
             Event::Cancel { .. } => {
                 if self.cancelled {
-                    self.breach("it heard cancel twice".to_owned());
+                    self.breach("it received cancel twice".to_owned());
                 }
                 self.cancelled = true;
             }
@@ -200,7 +201,7 @@ impl Player {
     }
 
     /// Messages of players are `[pid of the sender, its number]`.
-    fn hear_message(&mut self, sender: &Sender, body: &Payload) {
+    fn receive_message(&mut self, sender: &Sender, body: &Payload) {
         let (Sender::Process(_) | Sender::Child(_)) = sender else { return };
         let Payload::Json(json) = body else { return };
         let Ok((from, number)) = serde_json::from_str::<(u64, u64)>(json.as_str()) else { return };
@@ -280,7 +281,7 @@ impl Player {
         }
     }
 
-    /// Something at random, and whether its tag is answered for certain.
+    /// Draws an action, and whether its tag is certain to be answered; `None` if it has no answer.
     fn action(&mut self) -> (Action, Option<bool>) {
         match self.below(14) {
             0 if self.far => (Action::Sleep(Micros(1_000_000 + self.below(3_000_000))), Some(true)),
@@ -349,15 +350,15 @@ impl Body for Player {
         }
         self.now = now;
         for event in events.drain(..) {
-            self.hear(event);
+            self.receive(event);
         }
         self.slices = self.below(3);
     }
 
     fn poll(&mut self, output: &mut Output) -> Progress {
         output.fuel += 10;
-        if self.lives.is_none() && !self.permit.is_none() {
-            self.lives = Some(self.allocation);
+        if self.instance_in.is_none() && !self.permit.is_none() {
+            self.instance_in = Some(self.allocation);
             self.table.enter(self.allocation, self.permit);
         }
         if self.table.faults.load(Relaxed) {
@@ -365,7 +366,7 @@ impl Body for Player {
             match (draw ^ draw >> 29) % 150 {
                 0 => {
                     self.table.faulted.fetch_add(1, Relaxed);
-                    self.gone();
+                    self.drop_instance();
                     return Progress::Died(Death::Host(Problem::new(kind::HOST_FAULT, "No memory")));
                 }
                 1 if self.permit.is_none() => std::panic::panic_any(super::INJECTED),
@@ -386,11 +387,11 @@ impl Body for Player {
     }
 
     fn evict(&mut self) -> Eviction {
-        // What is next in its stream is not drawn for it: whether it is evicted is no matter of its own.
+        // Not drawn from its stream: an eviction must not change its later draws.
         if self.init.pid.0.is_multiple_of(7) {
             return Eviction::Stays;
         }
-        self.gone();
+        self.drop_instance();
         Eviction::Done
     }
 
@@ -400,9 +401,9 @@ impl Body for Player {
 }
 
 impl Player {
-    /// Its instance is gone.
-    fn gone(&mut self) {
-        if let Some(allocation) = self.lives.take() {
+    /// Drops its instance, if it has one.
+    fn drop_instance(&mut self) {
+        if let Some(allocation) = self.instance_in.take() {
             self.table.leave(allocation, self.permit);
         }
     }
@@ -410,6 +411,6 @@ impl Player {
 
 impl Drop for Player {
     fn drop(&mut self) {
-        self.gone();
+        self.drop_instance();
     }
 }

@@ -1,6 +1,6 @@
-//! A world of processes that do at random whatever a process can do, with faults.
+//! A world of processes that do at random all that a process can do, with faults.
 
-use super::ledger::{Heard, Ledger};
+use super::ledger::{ActorEvent, Ledger};
 use super::{Dice, World};
 use crate::base::{Monotonic, VirtualClock};
 use crate::process::{Allocation, Budget, Permit};
@@ -8,20 +8,20 @@ use crate::scheduler::{Commit, Handle, Interrupt, Next, Pause, Permitted, Port, 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-/// Who hears something: its number and its slot.
-type Who = (u32, Slot);
+/// The id and the slot of a process.
+type Address = (u32, Slot);
 
 /// The message of the panics that are injected.
 pub const INJECTED: &str = "injected";
 
-/// Spawn trees, messages, timers and calls that are answered late, by processes that are preempted, trapped, cancelled, paused,
-/// evicted and made to panic.
+/// Spawn trees, messages, timers and calls that are answered late, by processes that are preempted,
+/// trapped, cancelled, paused, evicted and made to panic.
 #[derive(Debug)]
 pub struct Scripted {
     commit: Arc<Script>,
     permits: u32,
     outside: Option<Arc<Budget>>,
-    /// Some steps take time.
+    /// Whether some steps take time.
     is_heavy: bool,
 }
 
@@ -34,14 +34,14 @@ pub struct Script {
 #[derive(Debug)]
 struct Books {
     ledger: Ledger,
-    /// The clock that steps move which take time.
+    /// The clock, if some steps take time.
     time: Option<VirtualClock>,
     dice: Dice,
     calm: bool,
     next_id: u32,
     next_number: u64,
-    /// Calls that the outside has not answered.
-    calls: Vec<(Who, u64)>,
+    /// Calls that the outside has not yet answered.
+    calls: Vec<(Address, u64)>,
 }
 
 /// One process.
@@ -50,38 +50,39 @@ pub struct Actor {
     id: u32,
     dice: Dice,
     role: Role,
-    parent: Option<Who>,
-    peers: Vec<Who>,
-    /// What it may still do.
+    parent: Option<Address>,
+    peers: Vec<Address>,
+    /// Actions that it may still take.
     budget: u32,
     next_tag: u64,
     outstanding: BTreeSet<u64>,
     children: u32,
-    /// Slices that the step in progress still takes.
+    /// Slices left of the step in progress.
     slices: u32,
     cancelled: bool,
     started: bool,
-    /// It was evicted.
-    gave: bool,
+    /// Whether it was evicted before.
+    has_yielded: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
-    /// Does this and that until its budget is used up.
+    /// Takes random actions until its budget is used up.
     Worker,
-    /// Answers each message of its partner until the storm is over: two of these never leave a deque by themselves.
+    /// Answers each message of its partner until the storm ends: two of these never leave a deque
+    /// by themselves.
     Player,
 }
 
 impl Scripted {
-    /// The world of a seed.
+    /// Creates the world of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0x00c0_ffee);
         let permits = 1 + dice.below(6) as u32;
         let outside = dice.chance(50).then(|| dice.below(8) as u32);
         let is_heavy = dice.chance(30);
-        // One that comes back may go beyond the budget.
+        // A returning process may exceed the budget.
         let ledger = Ledger::new([permits, outside.map_or(0, |instances| instances + SIZE_MAX)]);
         let books = Books { ledger, time: None, dice, calm: false, next_id: 1, next_number: 1, calls: Vec::new() };
         let outside = outside.map(|instances| Arc::new(Budget::new(permit(instances).bytes)));
@@ -89,10 +90,10 @@ impl Scripted {
     }
 }
 
-/// The most instances that one process takes.
+/// Instances that one process takes at most.
 const SIZE_MAX: u32 = 3;
 
-/// How many a process is to take: half of them none.
+/// Draws how many instances a process takes: half of the processes take none.
 fn instances(dice: &mut Dice) -> u32 {
     if dice.chance(50) { 0 } else { 1 + dice.below(SIZE_MAX.into()) as u32 }
 }
@@ -113,7 +114,7 @@ impl World for Scripted {
         self.outside.clone()
     }
 
-    fn keep_time(&mut self, time: &VirtualClock) {
+    fn use_clock(&mut self, time: &VirtualClock) {
         self.commit.books().time = self.is_heavy.then(|| time.clone());
     }
 
@@ -134,7 +135,7 @@ impl World for Scripted {
             (9, Some((id, slot))) => self.commit.pause(handle, id, slot, Pause::Off),
             (10, Some(who)) => self.commit.send(handle, 0, who),
             (_, Some(_)) => {
-                // To one that has ended: nobody else may hear it.
+                // To a process that has ended: no other one may receive it.
                 if let Some(who) = dice.pick(&ended).copied() {
                     self.commit.send(handle, 0, who);
                     handle.interrupt(who.1, Interrupt::End);
@@ -179,11 +180,12 @@ impl World for Scripted {
 
 impl Script {
     fn books(&self) -> std::sync::MutexGuard<'_, Books> {
-        // An injected panic may have happened under the lock; the books are whole between two entries.
+        // An injected panic may have happened under the lock; the books are consistent between two
+        // entries.
         self.books.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn actor(&self, role: Role, parent: Option<Who>, budget: u32) -> Actor {
+    fn actor(&self, role: Role, parent: Option<Address>, budget: u32) -> Actor {
         let mut books = self.books();
         let id = books.next_id;
         books.next_id += 1;
@@ -201,11 +203,11 @@ impl Script {
             slices: 0,
             cancelled: false,
             started: false,
-            gave: false,
+            has_yielded: false,
         }
     }
 
-    /// A new tree from outside, or a pair of players.
+    /// Starts a tree of processes, or a pair of players.
     fn start(&self, handle: &mut Handle<Script>, dice: &mut Dice) {
         if dice.chance(80) {
             let actor = self.actor(Role::Worker, None, 2 + dice.below(20) as u32);
@@ -216,11 +218,11 @@ impl Script {
         let mut other = self.actor(Role::Player, None, 0);
         other.peers.push(one);
         let Some(other) = self.spawn(handle, other, 0) else { return };
-        // The first message comes in the name of the one, so that the other knows whom to answer.
+        // The first message names the one as its sender, so that the other answers it.
         self.send(handle, other.0, one);
     }
 
-    fn spawn<P: Port<Self>>(&self, port: &mut P, actor: Actor, instances: u32) -> Option<Who> {
+    fn spawn<P: Port<Self>>(&self, port: &mut P, actor: Actor, instances: u32) -> Option<Address> {
         let id = actor.id;
         let permit = if instances > 0 { permit(instances) } else { Permit::NONE };
         let slot = port.spawn(actor, permit).ok()?;
@@ -228,18 +230,18 @@ impl Script {
         Some((id, slot))
     }
 
-    fn post<P: Port<Self>>(&self, port: &mut P, to: Who, event: Heard, wake: Wake) {
-        let was_taken = port.post(to.1, event, wake);
-        self.books().ledger.posted(to.0, event, wake, was_taken);
+    fn post<P: Port<Self>>(&self, port: &mut P, to: Address, event: ActorEvent, wake: Wake) {
+        let was_accepted = port.post(to.1, event, wake);
+        self.books().ledger.posted(to.0, event, wake, was_accepted);
     }
 
-    fn send<P: Port<Self>>(&self, port: &mut P, from: u32, to: Who) {
+    fn send<P: Port<Self>>(&self, port: &mut P, from: u32, to: Address) {
         let number = {
             let mut books = self.books();
             books.next_number += 1;
             books.next_number
         };
-        self.post(port, to, Heard::Message { from, number }, Wake::Message);
+        self.post(port, to, ActorEvent::Message { from, number }, Wake::Message);
     }
 
     fn answer_one(&self, handle: &mut Handle<Self>, dice: &mut Dice) {
@@ -249,7 +251,7 @@ impl Script {
             (which < books.calls.len()).then(|| books.calls.swap_remove(which))
         };
         if let Some((who, tag)) = call {
-            self.post(handle, who, Heard::Answer { tag }, Wake::Event);
+            self.post(handle, who, ActorEvent::Answer { tag }, Wake::Event);
         }
     }
 
@@ -266,13 +268,13 @@ impl Script {
     fn end<P: Port<Self>>(&self, port: &mut P, actor: &Actor) {
         self.books().ledger.end(actor.id, Next::Complete);
         if let Some(parent) = actor.parent {
-            self.post(port, parent, Heard::Exit { child: actor.id }, Wake::Event);
+            self.post(port, parent, ActorEvent::Exit { child: actor.id }, Wake::Event);
         }
     }
 
-    fn play<P: Port<Self>>(&self, port: &mut P, actor: &mut Actor, events: &[Heard]) -> Next {
+    fn play<P: Port<Self>>(&self, port: &mut P, actor: &mut Actor, events: &[ActorEvent]) -> Next {
         for event in events {
-            if let Heard::Message { from: from @ 1.., .. } = event {
+            if let ActorEvent::Message { from: from @ 1.., .. } = event {
                 let partner = self.books().ledger.living().into_iter().find(|(id, _)| id == from);
                 let Some(partner) = partner else { return Next::Complete };
                 actor.peers = vec![partner];
@@ -282,7 +284,7 @@ impl Script {
         if !actor.cancelled && !self.books().calm {
             return Next::Idle;
         }
-        // The partner is to hear of it, or it would wait for ever.
+        // Without a last message the partner would wait for ever.
         for peer in actor.peers.clone() {
             self.send(port, actor.id, peer);
         }
@@ -325,7 +327,7 @@ impl Script {
     fn status(&self, actor: &mut Actor) -> Next {
         let faults = !self.books().calm;
         if faults && actor.dice.chance(2) {
-            // A trap: it ends with calls outstanding and children alive.
+            // A trap: the process ends with calls outstanding and children alive.
             return Next::Complete;
         }
         assert!(!(faults && actor.dice.chance(1)), "{INJECTED}");
@@ -344,25 +346,25 @@ impl Actor {
         tag
     }
 
-    fn hear(&mut self, events: &[Heard]) {
+    fn receive(&mut self, events: &[ActorEvent]) {
         for event in events {
             match event {
-                Heard::Answer { tag } => {
+                ActorEvent::Answer { tag } => {
                     self.outstanding.remove(tag);
                 }
-                Heard::Exit { .. } => self.children -= 1,
-                Heard::Message { .. } => {}
+                ActorEvent::Exit { .. } => self.children -= 1,
+                ActorEvent::Message { .. } => {}
             }
         }
     }
 }
 
 impl Commit for Script {
-    type Event = Heard;
+    type Event = ActorEvent;
     type Process = Actor;
-    type Timer = (Who, u64);
+    type Timer = (Address, u64);
 
-    fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, actor: &mut Actor, events: &mut Vec<Heard>) -> Next {
+    fn step<P: Port<Self>>(&self, port: &mut P, turn: Turn, actor: &mut Actor, events: &mut Vec<ActorEvent>) -> Next {
         {
             let mut books = self.books();
             books.ledger.begin(actor.id, turn, events);
@@ -381,7 +383,7 @@ impl Commit for Script {
         let next = if never_ran && actor.cancelled && actor.role == Role::Worker {
             Next::Complete
         } else if turn.permitted == Permitted::NotNow {
-            actor.hear(events);
+            actor.receive(events);
             self.status(actor)
         } else if turn.resumed {
             actor.slices -= 1;
@@ -389,7 +391,7 @@ impl Commit for Script {
         } else if actor.role == Role::Player {
             self.play(port, actor, events)
         } else {
-            actor.hear(events);
+            actor.receive(events);
             self.work(port, actor, turn.slot);
             actor.slices = if actor.dice.chance(20) { actor.dice.below(4) as u32 } else { 0 };
             if actor.slices > 0 { Next::Preempted } else { self.status(actor) }
@@ -413,7 +415,7 @@ impl Commit for Script {
         let who = self.books().ledger.living().into_iter().find(|(_, living)| *living == slot);
         match who {
             Some((id, slot)) => self.interrupt(port, id, slot, Interrupt::Cancel),
-            None => self.books().ledger.breach(format!("{slot:?} is cancelled, but nobody lives there")),
+            None => self.books().ledger.breach(format!("{slot:?} is cancelled, but no process lives there")),
         }
     }
 
@@ -422,19 +424,19 @@ impl Commit for Script {
     }
 
     fn evict(&self, actor: &mut Actor) -> bool {
-        // One that waits for children must give: they may need its permit to end. So must one that gave before, which may be there beyond
-        // what there is.
-        let gives = actor.gave || actor.children > 0 || actor.dice.chance(90);
-        actor.gave |= gives;
-        if gives {
+        // A process that waits for children must yield: they may need its permit to end. So must
+        // one that yielded before, which may exceed the budget.
+        let yields = actor.has_yielded || actor.children > 0 || actor.dice.chance(90);
+        actor.has_yielded |= yields;
+        if yields {
             self.books().ledger.evicted(actor.id);
         }
-        gives
+        yields
     }
 
     fn fired<P: Port<Self>>(&self, port: &mut P, timers: &mut Vec<Self::Timer>) {
         for (who, tag) in timers.drain(..) {
-            self.post(port, who, Heard::Answer { tag }, Wake::Event);
+            self.post(port, who, ActorEvent::Answer { tag }, Wake::Event);
         }
     }
 }

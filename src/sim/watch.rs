@@ -1,32 +1,36 @@
-//! Watches the workers of a simulation: who sleeps over work, and which timer is late.
+//! Watches the workers of a simulation for those that sleep although there is work, and for late
+//! timers.
 
 use super::Dice;
 use crate::base::{Monotonic, VirtualClock};
 use crate::process::Micros;
 use crate::scheduler::{Commit, TurnOutcome, VirtualScheduler};
 
-/// How many turns one worker may have while a timer is due. It looks at the clock every 64th turn at least.
+/// Turns that one worker may have while a timer is due. It reads the clock every 64th turn at
+/// least.
 const LATE_MAX: u32 = 66;
-/// How many of those may be long ones. A worker that has just had a long one looks at the clock.
+/// How many of those may be long. After a long turn a worker reads the clock.
 const LATE_LONG_MAX: u32 = 1;
-/// From here on a turn is a long one: far beyond what turns take between two looks at the clock.
+/// The length from which a turn is long: far more than turns take between two readings of the
+/// clock.
 const LONG: Micros = Micros(1_000);
-/// How many turns of others a worker may sleep while there are jobs at each of their ends, beyond one in each deque: of the only job in its
-/// own deque a worker tells nobody. Arbitrary: each turn that leaves a job to others wakes somebody, unless one searches.
+/// Turns of others that a worker may sleep through while there are jobs after each of them, beyond
+/// one in each deque: a worker wakes no thief for the only job in its own deque. Arbitrary: each
+/// turn that exposes a job to thieves wakes a worker, unless one is searching.
 const IDLE_MAX: u32 = 200;
-/// How much later than its timer a keeper may wake: see `timers.rs`.
+/// How much later than its timer a timekeeping worker may wake, in microseconds: see `timers.rs`.
 const REST: u64 = 250;
 
-/// What is known of the workers.
+/// The observed state of the workers.
 pub(super) struct Watch {
     time: VirtualClock,
-    /// Its last turn came to nothing: it may go to sleep.
+    /// Whether each worker's last turn found no work: it may go to sleep.
     idle: Vec<bool>,
-    /// Turns of each worker since a timer is due, and how many of those were long.
+    /// Turns of each worker since a timer was due, and how many of those were long.
     late: Vec<(u32, u32)>,
-    /// Timers that had fired when that was last seen.
+    /// Timers that had fired by the last check.
     fired: u64,
-    /// Turns in a row after which somebody slept although there were jobs.
+    /// Turns in a row after which a worker slept although there were jobs.
     slept: u32,
 }
 
@@ -39,8 +43,8 @@ impl Watch {
         &self.time
     }
 
-    /// There are other workers, in the place of those that were there.
-    pub(super) fn begin_anew(&mut self) {
+    /// Starts over, with the workers of another host.
+    pub(super) fn reset(&mut self) {
         *self = Self::new(self.idle.len(), &self.time);
     }
 
@@ -52,7 +56,7 @@ impl Watch {
         self.time.advance_to(time);
     }
 
-    /// Lets a worker do what it does next: sleep on, go to sleep, or have a turn.
+    /// Lets a worker sleep on, go to sleep, or have a turn.
     pub(super) fn work<C: Commit>(
         &mut self,
         scheduler: &mut VirtualScheduler<C>,
@@ -62,7 +66,7 @@ impl Watch {
         if scheduler.is_asleep(worker) {
             return Ok(TurnOutcome::Nothing);
         }
-        // Not at once: others have their turns between its last look at the queues and this.
+        // Not at once: others have turns between its last search and its sleep.
         if self.idle[worker] && dice.chance(60) {
             self.idle[worker] = false;
             let _ = scheduler.sleep(worker);
@@ -107,16 +111,16 @@ impl Watch {
         let jobs = jobs(scheduler);
         self.slept = if sleeps > 0 && jobs > (self.idle.len() - sleeps) as u64 { self.slept + 1 } else { 0 };
         if self.slept > IDLE_MAX {
-            return Err(format!("{sleeps} workers sleep on while {jobs} jobs lie about"));
+            return Err(format!("{sleeps} workers sleep on while {jobs} jobs are queued"));
         }
         Ok(())
     }
 
-    /// Where all workers sleep: when the first of them wakes by itself.
+    /// Returns when the first worker wakes by itself, once all sleep; `None` if none does.
     pub(super) fn waking<C: Commit>(&self, scheduler: &VirtualScheduler<C>) -> Result<Option<Monotonic>, String> {
         let jobs = jobs(scheduler);
         if jobs > 0 {
-            return Err(format!("all workers sleep over {jobs} jobs"));
+            return Err(format!("all workers sleep while {jobs} jobs are queued"));
         }
         match (scheduler.next_timer(), scheduler.next_waking()) {
             (Some(due), Some(waking)) if waking.0 > due.max(self.time.now()).0 + REST => {

@@ -1,16 +1,17 @@
-//! Runs of players: the commit point under the real scheduler, with handlers that answer late, twice, or never, operators that
-//! cancel, kill, pause and signal, and faults of the host.
+//! Runs of players: the commit point under the real scheduler, with handlers that answer late,
+//! twice, or never, operators that cancel, kill, pause and signal, and faults of the host.
 //!
-//! In a world with crashes logs are durable later. When the host dies, of each run a prefix of its records is left that has at least what is
-//! durable; another host with another wall clock takes up what there is, answers to calls of the old one are lost, and the operators do
-//! again what nobody acknowledged.
+//! In a world with crashes, records become durable later. When the host dies, a prefix of each
+//! run's records survives, with at least the durable ones; another host with another wall clock
+//! recovers the runs, answers to calls of the old host are lost, and the operators repeat the acts
+//! that were not acknowledged.
 
 mod verify;
 
 use super::disk::{Disk, SlowLog};
 use super::hosted::{Hosted, SchedulerPort};
 use super::outside::Outside;
-use super::player::{Players, Room, Table};
+use super::player::{Capacity, Players, Table};
 use super::{Dice, World};
 use crate::journal::Memory;
 use crate::process::{
@@ -27,53 +28,53 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// When the wall clock of the worlds starts.
+/// The start of the wall clock. Arbitrary.
 const EPOCH: Timestamp = Timestamp(1_700_000_000_000_000);
 
-/// Runs of players that ask for anything.
+/// A world of runs whose players ask for anything.
 ///
-/// In some worlds runs leave the memory while they wait; in some there is room for guests outside the pool.
+/// In some worlds waiting runs are parked; in some there is a budget for guests outside the pool.
 pub struct Runs {
     kernel: Kernel,
     table: Arc<Table>,
     effects: Arc<Outside>,
     root: Arc<dyn Program>,
     programs: Programs,
-    started: Vec<Played>,
+    started: Vec<SimulatedRun>,
     started_max: usize,
-    /// Runs that were begun, those that a crash took included.
-    begun: usize,
+    /// Runs that were started, including those that a crash lost.
+    started_count: usize,
     crashes: Option<u64>,
     acts: u64,
     uncertain: u64,
     instances: u32,
     outside: Option<Arc<Budget>>,
     limits: Limits,
-    /// When runs leave the memory, where they do.
+    /// When runs are parked; `None` if never.
     parking: Option<ParkingPolicy>,
-    /// How many of 100 records are durable as soon as they are written.
-    prompt: u64,
-    /// Runs that were parked when somebody looked.
+    /// Records of 100 that are durable as soon as they are written.
+    durable_at_once_percent: u64,
+    /// Parked runs, summed over all observations.
     parked: u64,
-    /// Decides what comes between the two steps of a timer.
-    fate: Arc<Mutex<Dice>>,
+    /// Draws whether runs are parked between the two steps of a timer.
+    timer_dice: Arc<Mutex<Dice>>,
 }
 
-/// A run, as those outside know it.
-struct Played {
+/// A run, as seen from outside.
+struct SimulatedRun {
     id: Arc<str>,
-    /// None: the host found that it had ended.
+    /// `None` if the host found that the run had ended.
     handle: Option<RunHandle>,
-    /// Where it outlives its host.
+    /// Its log, if it outlives its host.
     disk: Option<Arc<Mutex<Disk>>>,
-    /// The outcome that was told.
-    told: Option<Answer>,
-    /// Acts by their numbers, and whether they were acknowledged. None was refused.
+    /// The outcome that was reported, if any.
+    reported: Option<Answer>,
+    /// Accepted acts by number, and whether each was acknowledged.
     acts: BTreeMap<u64, (Act, bool)>,
 }
 
 impl Runs {
-    /// A world whose sizes follow from the seed.
+    /// Creates a world whose sizes follow from the seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut dice = Dice::new(seed ^ 0xa11);
@@ -95,9 +96,9 @@ impl Runs {
             faults: true.into(),
             counts: true.into(),
             draws: dice.roll().into(),
-            pool: Room::new(instances.into()),
-            // One that comes back may go beyond the budget.
-            outside: Room::new(outside.unwrap_or(0) + 1),
+            pool: Capacity::new(instances.into()),
+            // A returning guest may exceed the budget.
+            outside: Capacity::new(outside.unwrap_or(0) + 1),
             ..Table::default()
         });
         let parks = dice.chance(60);
@@ -120,7 +121,7 @@ impl Runs {
             programs,
             started: Vec::new(),
             started_max: 1 + dice.below(4) as usize,
-            begun: 0,
+            started_count: 0,
             crashes: None,
             acts: 0,
             uncertain: 0,
@@ -128,22 +129,22 @@ impl Runs {
             outside: outside.map(|count| Arc::new(Budget::new(count * guest(1).within(&limits).bytes))),
             limits,
             parking: parks.then_some(policy),
-            prompt: [0, 50, 95, 100][dice.below(4) as usize],
+            durable_at_once_percent: [0, 50, 95, 100][dice.below(4) as usize],
             parked: 0,
-            fate: Arc::new(Mutex::new(Dice::new(dice.roll()))),
+            timer_dice: Arc::new(Mutex::new(Dice::new(dice.roll()))),
         };
         runs.renew_kernel(EPOCH);
         runs
     }
 
-    /// A host comes up, at this time of its wall clock.
+    /// Starts a host, at this time of its wall clock.
     fn renew_kernel(&mut self, wall: Timestamp) {
         self.kernel = Kernel::new(Clock::starting_at(wall));
         self.kernel.wake_by_hand();
         self.kernel.park_when(self.parking.unwrap_or(ParkingPolicy::NEVER));
     }
 
-    /// The same with a host that may die.
+    /// Lets the host die.
     #[must_use]
     pub fn with_crashes(mut self) -> Self {
         self.crashes = Some(0);
@@ -154,9 +155,10 @@ impl Runs {
         let mut seed = [0; 32];
         seed[..8].copy_from_slice(&dice.roll().to_le_bytes());
         let granted: BTreeMap<_, _> = [("kv".to_owned(), Vec::new())].into_iter().filter(|_| dice.chance(80)).collect();
-        let id: Arc<str> = format!("run-{}", self.begun).into();
-        let is_kept = self.crashes.is_some() || self.parking.is_some();
-        let disk = is_kept.then(|| Arc::new(Mutex::new(Disk::new(self.prompt, Dice::new(dice.roll())))));
+        let id: Arc<str> = format!("run-{}", self.started_count).into();
+        let has_disk = self.crashes.is_some() || self.parking.is_some();
+        let disk =
+            has_disk.then(|| Arc::new(Mutex::new(Disk::new(self.durable_at_once_percent, Dice::new(dice.roll())))));
         let log: Box<dyn Log> = match &disk {
             Some(disk) => Box::new(self.log(disk)),
             None => Box::new(Memory::default()),
@@ -187,8 +189,8 @@ impl Runs {
         };
         // The host may be shutting down.
         if let Ok(run) = self.kernel.start(spec) {
-            self.begun += 1;
-            self.started.push(Played { id, handle: Some(run), disk, told: None, acts: BTreeMap::new() });
+            self.started_count += 1;
+            self.started.push(SimulatedRun { id, handle: Some(run), disk, reported: None, acts: BTreeMap::new() });
         }
     }
 
@@ -211,7 +213,7 @@ impl Runs {
             Err(Arc::new(Problem::new("theirs", "It did not work").with_class(ProblemClass::Retryable)))
         };
         match dice.below(10) {
-            // It gives none.
+            // No answer.
             0 => {}
             1 => {
                 reply.answer(answer.clone());
@@ -231,10 +233,10 @@ impl Runs {
         let which = dice.below(self.started.len() as u64) as usize;
         let Some(run) = self.started.get_mut(which) else { return };
         let Some(handle) = &run.handle else { return };
-        // What the run refuses, because it has ended or is full, is no matter here.
+        // A run may refuse the act, because it has ended or is full.
         let act = match dice.below(20) {
-            0 => Act::Cancel { reason: "somebody asked".into(), grace: Some(Micros(dice.below(5_000))) },
-            1 if dice.chance(30) => return handle.kill("somebody insisted"),
+            0 => Act::Cancel { reason: "operator asked".into(), grace: Some(Micros(dice.below(5_000))) },
+            1 if dice.chance(30) => return handle.kill("operator insisted"),
             2..6 => Act::Pause,
             6..11 => Act::Resume,
             11 => return handle.snapshot(),
@@ -249,20 +251,20 @@ impl Runs {
         }
     }
 
-    /// More of the logs becomes durable, and what that lets out is seen.
+    /// Makes more of the logs durable, and notes the outcomes that this reports.
     fn sync(&mut self, mut to: impl FnMut(u64) -> u64) {
         for run in &mut self.started {
             let Some(disk) = &run.disk else { continue };
-            if disk.lock().owes() {
+            if disk.lock().has_unreported() {
                 let (durable, written) = disk.lock().progress();
                 let durable = disk.lock().sync(durable + to((written - durable) as u64) as usize);
-                // As a journal says it, which knows runs by their ids.
+                // As a journal reports it, by the id of the run.
                 self.kernel.durable(&run.id, durable);
             }
             let Some(handle) = &run.handle else { continue };
-            run.told = run.told.take().or_else(|| handle.outcome().map(|outcome| outcome.result.clone()));
+            run.reported = run.reported.take().or_else(|| handle.outcome().map(|outcome| outcome.result.clone()));
             for (number, (act, acknowledged)) in &mut run.acts {
-                // Asked again it is acknowledged where its record is durable.
+                // A repeated act is acknowledged once its record is durable.
                 if !*acknowledged && let Ok(done) = handle.act(act.clone(), Some(&number.to_string())) {
                     *acknowledged = done.is_durable();
                 }
@@ -270,7 +272,7 @@ impl Runs {
         }
     }
 
-    /// Somebody says what became of calls of which nobody knows.
+    /// Settles calls whose outcome is unknown. Returns whether there were any.
     fn resolve(&mut self, dice: &mut Dice) -> bool {
         let mut resolved = false;
         for run in &self.started {
@@ -289,7 +291,7 @@ impl Runs {
         resolved
     }
 
-    fn take_up(&mut self, which: usize) -> Result<(), String> {
+    fn recover(&mut self, which: usize) -> Result<(), String> {
         let disk = self.started[which].disk.as_ref().expect("invariant: in a world with crashes logs are on disk");
         let (log, records) = (self.log(disk), disk.lock().records());
         let spec = RecoverySpec {
@@ -305,17 +307,17 @@ impl Runs {
         let resumed = self.kernel.resume(spec, &records);
         let run = &mut self.started[which];
         run.handle = match resumed {
-            Ok(handle) if run.told.is_none() => Some(handle),
-            Ok(_) => return Err("its outcome was told, and it goes on".to_owned()),
+            Ok(handle) if run.reported.is_none() => Some(handle),
+            Ok(_) => return Err("its outcome was reported, and it continues".to_owned()),
             Err(RecoveryError::Ended(_)) => None,
-            Err(error) => return Err(format!("it cannot be taken up after {} records: {error}", records.len())),
+            Err(error) => return Err(format!("it cannot be recovered after {} records: {error}", records.len())),
         };
         let Some(handle) = &run.handle else { return Ok(()) };
         for (number, (act, acknowledged)) in &mut run.acts {
             let before = handle.counts().records;
             let again = handle.act(act.clone(), Some(&number.to_string()));
             if *acknowledged && handle.counts().records > before {
-                return Err(format!("the act {number} was acknowledged, and is done once more"));
+                return Err(format!("the act {number} was acknowledged, and was performed again"));
             }
             *acknowledged |= again.is_ok_and(|again| again.is_durable());
         }
@@ -327,9 +329,9 @@ impl World for Runs {
     type Commit = Hosted;
 
     fn commit(&self) -> (Arc<Hosted>, Permit) {
-        let (kernel, fate, table) = (self.kernel.clone(), Arc::clone(&self.fate), Arc::clone(&self.table));
+        let (kernel, timer_dice, table) = (self.kernel.clone(), Arc::clone(&self.timer_dice), Arc::clone(&self.table));
         let between = move || {
-            if fate.lock().chance(30) {
+            if timer_dice.lock().chance(30) {
                 kernel.park_some();
             }
         };
@@ -342,7 +344,7 @@ impl World for Runs {
         self.outside.clone()
     }
 
-    fn aside(&mut self) {
+    fn background(&mut self) {
         self.parked += self.kernel.parked().len() as u64;
         self.kernel.flush_waking();
     }
@@ -376,7 +378,7 @@ impl World for Runs {
     fn crash(&mut self, dice: &mut Dice) -> bool {
         let Some(crashes) = &mut self.crashes else { return false };
         *crashes += 1;
-        // Whatever still runs of the old host reaches nobody.
+        // The rest of the old host reaches no run any more.
         self.kernel.detach();
         for run in &mut self.started {
             run.handle = None;
@@ -395,10 +397,10 @@ impl World for Runs {
 
     fn restart(&mut self, handle: &mut Handle<Hosted>) {
         self.kernel.attach(SchedulerPort(handle.clone()));
-        // One whose start was not durable was never acknowledged: there is no such run.
+        // A run whose start was lost was never acknowledged: it does not exist.
         self.started.retain(|run| run.disk.as_ref().is_none_or(|disk| disk.lock().progress().1 > 0));
         for which in 0..self.started.len() {
-            if let Err(breach) = self.take_up(which) {
+            if let Err(breach) = self.recover(which) {
                 let id = &self.started[which].id;
                 self.table.breaches.lock().push(format!("{id}: {breach}"));
             }
@@ -415,9 +417,9 @@ impl World for Runs {
             && handle.stats().timers == 0
             && !self.table.closing.load(Relaxed)
         {
-            self.table.breaches.lock().push(format!("a timer is due at {due:?}, and none is set: it is lost"));
+            self.table.breaches.lock().push(format!("a timer is due at {due:?}, but none is set: it was lost"));
         }
-        let unsaved = |run: &Played| run.disk.as_ref().is_some_and(|disk| disk.lock().owes());
+        let unsaved = |run: &SimulatedRun| run.disk.as_ref().is_some_and(|disk| disk.lock().has_unreported());
         if self.started.iter().any(unsaved) {
             self.sync(|unsaved| unsaved);
             return true;
@@ -433,7 +435,7 @@ impl World for Runs {
         if owes {
             return true;
         }
-        // Players wait for messages that nobody sends.
+        // Players wait for messages that never come.
         let handles = self.started.iter().filter_map(|run| run.handle.as_ref());
         let unfinished: Vec<&RunHandle> = handles.filter(|run| run.outcome().is_none()).collect();
         unfinished.iter().filter(|run| run.cancel("the game is over", None).is_ok()).count() > 0
@@ -447,27 +449,27 @@ impl World for Runs {
         if let Some(breach) = breaches.iter().find_map(|breaches| breaches.lock().first().cloned()) {
             return Err(breach);
         }
-        // A host that shuts down takes nothing up any more.
-        let stays = |run: &Played| self.table.closing.load(Relaxed) && parked.contains(&run.id);
+        // A host that shuts down recovers no parked run.
+        let stays = |run: &SimulatedRun| self.table.closing.load(Relaxed) && parked.contains(&run.id);
         let mut runs = self.started.iter().filter(|run| !stays(run));
         runs.try_for_each(|run| self.verify_run(run).map_err(|why| format!("{}: {why}", run.id)))
     }
 }
 
 impl Runs {
-    /// How often a run was parked when somebody looked.
+    /// Counts the parked runs, summed over all observations.
     #[must_use]
     pub fn parked(&self) -> u64 {
         self.parked
     }
 
-    /// Crashes, keys under which something left twice, and calls of which nobody knew.
+    /// Counts crashes, keys of repeated calls, and calls with an unknown outcome.
     #[must_use]
     pub fn faults(&self) -> [u64; 3] {
         [self.crashes.unwrap_or(0), self.effects.repeated(), self.uncertain]
     }
 
-    /// What happened in all runs: steps, messages, calls, retries, drops.
+    /// Sums over all runs: steps, messages, calls, retries, drops.
     #[must_use]
     pub fn sums(&self) -> [u64; 5] {
         let mut sums = [0; 5];

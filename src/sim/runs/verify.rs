@@ -1,12 +1,12 @@
 //! Checks the records of a simulated run once it has ended.
 
-use super::{Played, Runs};
+use super::{Runs, SimulatedRun};
 use crate::process::{Action, Micros, Pid, Status};
 use crate::run::{Arrived, Decided, News, Record, RunHandle, rebuild};
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Runs {
-    pub(super) fn verify_run(&self, run: &Played) -> Result<(), String> {
+    pub(super) fn verify_run(&self, run: &SimulatedRun) -> Result<(), String> {
         let records = match (&run.disk, &run.handle) {
             (Some(disk), _) if disk.lock().is_over() => disk.lock().records(),
             (Some(disk), _) => {
@@ -22,7 +22,7 @@ impl Runs {
             let mut bytes = Vec::new();
             record.encode(&mut bytes);
             if Record::decode(bytes.into()).as_ref() != Ok(record) {
-                return Err(format!("it is read otherwise than written: {record:?}"));
+                return Err(format!("it decodes to another record: {record:?}"));
             }
         }
         verify_exits(&records)?;
@@ -36,25 +36,25 @@ impl Runs {
             .as_ref()
             .map(|run| run.outcome().ok_or_else(|| format!("it did not end: {:?}", run.processes())));
         let outcome = outcome.transpose()?;
-        let result = outcome.as_ref().map(|outcome| &outcome.result).or(run.told.as_ref());
+        let result = outcome.as_ref().map(|outcome| &outcome.result).or(run.reported.as_ref());
         if !rebuilt.is_finished() || result.is_some_and(|result| rebuilt.result() != Some(result)) {
-            return Err(format!("rebuilt, it came to {:?} and not to {result:?}", rebuilt.result()));
+            return Err(format!("rebuilt, its result is {:?} instead of {result:?}", rebuilt.result()));
         }
-        if run.told.is_some() && run.told.as_ref() != rebuilt.result() {
-            return Err(format!("it was told that it came to {:?}, and it is {:?}", run.told, rebuilt.result()));
+        if run.reported.is_some() && run.reported.as_ref() != rebuilt.result() {
+            return Err(format!("its result was reported as {:?}, and it is {:?}", run.reported, rebuilt.result()));
         }
         if let Some(outcome) = outcome
             && rebuilt.steps != outcome.counts.steps
         {
-            return Err(format!("rebuilt, it took {} steps and not {}", rebuilt.steps, outcome.counts.steps));
+            return Err(format!("rebuilt, it took {} steps instead of {}", rebuilt.steps, outcome.counts.steps));
         }
-        // The players that were rebuilt have watched too.
+        // The rebuilt players have checked their events, too.
         self.table.breaches.lock().first().map_or(Ok(()), |breach| Err(breach.clone()))
     }
 }
 
-/// What was acknowledged is in the records, and nothing twice.
-fn verify_acts(records: &[Record], run: &Played) -> Result<(), String> {
+/// Checks that every acknowledged act is in the records, and none twice.
+fn verify_acts(records: &[Record], run: &SimulatedRun) -> Result<(), String> {
     let mut known: BTreeMap<&str, u64> = BTreeMap::new();
     for record in records {
         if let Record::Arrived(arrived) = record
@@ -67,17 +67,18 @@ fn verify_acts(records: &[Record], run: &Played) -> Result<(), String> {
         match known.get(&*number.to_string()) {
             Some(1) => {}
             None if !acknowledged => {}
-            times => return Err(format!("the act {number} is {times:?} times in the records: {act:?}")),
+            times => return Err(format!("the records have the act {number} {times:?} times: {act:?}")),
         }
     }
     Ok(())
 }
 
-/// How far from its due time a sleep may end. Workers may have no turn for some milliseconds of the storm, whoever takes up a parked run may
-/// rest as long, and a batch may have the time of a worker that is ahead of the one that measures the sleep.
+/// How far from its due time a sleep may end. Workers may have no turn for some milliseconds of the
+/// storm, the recovery of a parked run may wait as long, and a batch may have the time of a worker
+/// that is ahead of the one that measures the sleep.
 const SLEEP_OFF_MAX: Micros = Micros(100_000);
 
-/// Sleeps end when they are due, where the host lives all the time.
+/// Checks that sleeps end when they are due, in a world without crashes.
 fn verify_sleeps(records: &[Record]) -> Result<(), String> {
     let mut dues = BTreeMap::new();
     for record in records {
@@ -91,7 +92,7 @@ fn verify_sleeps(records: &[Record]) -> Result<(), String> {
             }
             Record::Arrived(arrived) => {
                 let Arrived { at, news: News::Due { pid, tag }, .. } = &**arrived else { continue };
-                let due = dues.get(&(*pid, *tag)).ok_or("a sleep ends that nobody asked for")?;
+                let due = dues.get(&(*pid, *tag)).ok_or("a sleep ends that was never begun")?;
                 if at.0.abs_diff(due.0) > SLEEP_OFF_MAX.0 {
                     return Err(format!("the sleep {tag} of process {pid} was due at {due:?} and ended at {at:?}"));
                 }
@@ -102,7 +103,7 @@ fn verify_sleeps(records: &[Record]) -> Result<(), String> {
     Ok(())
 }
 
-/// Every process has one end, after which it is not stepped.
+/// Checks that every process ends once and is not stepped afterwards.
 fn verify_exits(records: &[Record]) -> Result<(), String> {
     let mut ended = BTreeSet::new();
     let mut seen = BTreeSet::from([Pid::ROOT]);
@@ -116,7 +117,7 @@ fn verify_exits(records: &[Record]) -> Result<(), String> {
         };
         seen.insert(pid);
         if ended.contains(&pid) {
-            return Err(format!("process {pid} goes on after its end"));
+            return Err(format!("process {pid} continues after its end"));
         }
         if ends {
             ended.insert(pid);
