@@ -1,4 +1,4 @@
-//! The dispatcher with handlers that are under the test's control.
+//! The dispatcher with handlers that the test controls.
 
 use super::*;
 use crate::process::problem::kind as base;
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 
-/// One who waits for an answer.
+/// The receiving end of a call.
 struct Inbox {
     answers: mpsc::Sender<Answer>,
     messages: mpsc::Sender<Message>,
@@ -48,12 +48,12 @@ impl Waiting {
         Self { inbox, answers: got_answers, messages: got_messages }
     }
 
-    /// The answer that comes. The bound only keeps a broken test from hanging.
+    /// Waits for the answer. The bound only keeps a broken test from hanging.
     fn answer(&self) -> Answer {
         self.answers.recv_timeout(Duration::from_mins(1)).expect("an answer comes")
     }
 
-    /// True once nobody can answer any more, and nobody has.
+    /// Waits until no answer can come any more. Returns whether none has come.
     fn stays_without(self) -> bool {
         let Self { inbox, answers, .. } = self;
         drop(inbox);
@@ -100,7 +100,7 @@ fn refused(dispatcher: &Dispatcher, call: OutgoingCall) -> Problem {
     Arc::unwrap_or_clone(now(dispatcher.dispatch(call, Waiting::new().inbox)).unwrap_err())
 }
 
-/// A handler whose calls wait until the test lets them go.
+/// A handler whose calls wait until the test releases them.
 fn held(declaration: Declaration) -> (Arc<dyn Handler>, Arc<Semaphore>, mpsc::Receiver<u64>) {
     let (begun, begins) = mpsc::channel();
     let gate = Arc::new(Semaphore::new(0));
@@ -163,7 +163,7 @@ fn a_waiting_handler_answers_later_and_sends_messages_before() {
 }
 
 #[test]
-fn a_panic_is_the_hosts_fault_and_harms_nobody_else() {
+fn a_panic_is_the_hosts_fault_and_harms_no_other_call() {
     let once = Declaration::new("");
     let often = Declaration::new("").repeatable();
     let later = |declaration| {
@@ -189,19 +189,19 @@ fn a_panic_is_the_hosts_fault_and_harms_nobody_else() {
 
 #[test]
 fn an_abandoned_call_is_dropped_and_never_answered() {
-    struct Told(Arc<Notify>);
-    impl Drop for Told {
+    struct NotifyOnDrop(Arc<Notify>);
+    impl Drop for NotifyOnDrop {
         fn drop(&mut self) {
             self.0.notify_one();
         }
     }
     let dropped = Arc::new(Notify::new());
     let (begun, begins) = mpsc::channel();
-    let tell = dropped.clone();
+    let notify = dropped.clone();
     let handler = from_fn(Declaration::new(""), move |_, context: CallContext| {
-        let (told, begun) = (Told(tell.clone()), begun.clone());
+        let (notify, begun) = (NotifyOnDrop(notify.clone()), begun.clone());
         async move {
-            let _told = told;
+            let _notify = notify;
             let _ = begun.send(context.tag().0);
             std::future::pending::<Answer>().await
         }
@@ -220,7 +220,7 @@ fn an_abandoned_call_is_dropped_and_never_answered() {
 }
 
 #[test]
-fn a_call_that_was_abandoned_before_it_took_off_never_begins() {
+fn a_call_that_was_abandoned_before_its_dispatch_never_begins() {
     let (handler, _gate, begins) = held(Declaration::new(""));
     let d = dispatcher(vec![("held", handler)]);
     let waiting = Waiting::new();
@@ -242,7 +242,7 @@ fn calls_beyond_the_limits_wait_and_then_are_refused() {
     assert!(full.retry_after.is_some());
     assert_eq!(begin(&begins) + begin(&begins), 3);
     assert_eq!(d.statistics()["held"].waiting, 3);
-    // One that waits is abandoned: it makes room and never begins.
+    // A queued call is abandoned: it makes room and never begins.
     d.abandon("run", Pid(7), Tag(4));
     gate.add_permits(4);
     let mut order: Vec<u64> = (0..2).map(|_| begin(&begins)).collect();
@@ -259,7 +259,7 @@ fn calls_beyond_the_limits_wait_and_then_are_refused() {
 }
 
 #[test]
-fn a_rate_lets_a_burst_through_and_makes_the_rest_wait() {
+fn a_rate_admits_a_burst_and_makes_the_rest_wait() {
     let rate = Rate { interval: Duration::from_hours(1), burst: 2 };
     let declaration = Declaration::new("").rate(rate).concurrency(10, 1);
     let d = dispatcher(vec![("rated", Arc::new(from_inline_fn(declaration, |args, _| Ok(args))))]);
@@ -274,7 +274,7 @@ fn a_rate_lets_a_burst_through_and_makes_the_rest_wait() {
 }
 
 #[test]
-fn large_arguments_are_checked_elsewhere_with_the_same_answers() {
+fn large_arguments_are_checked_on_another_thread_with_the_same_answers() {
     let declaration = Declaration::new("").schema(json!({ "type": "array", "items": { "type": "integer" } }));
     let d = dispatcher(vec![("sum", Arc::new(from_inline_fn(declaration, |args, _| Ok(args))))]);
     let mut numbers = vec![json!(1); 100_000];
@@ -296,7 +296,7 @@ fn a_handler_sees_no_call_beyond_the_patterns_that_are_granted() {
         Ok(args)
     });
     let d = dispatcher(vec![("thing", Arc::new(thing))]);
-    // What this handler does is granted by `*` only.
+    // The calls of this handler are granted by `*` only.
     let call = |args| {
         let grants = BTreeMap::from([("thing".to_owned(), vec!["x".to_owned()])]);
         OutgoingCall { grants: Grants(Arc::new(grants)), ..call("thing", 1, args) }
@@ -347,7 +347,7 @@ fn a_dispatcher_can_be_dropped_in_async_context_and_on_a_given_runtime() {
 }
 
 #[test]
-fn repeatable_is_what_the_handler_says() {
+fn a_call_is_repeatable_if_its_handler_says_so() {
     let d = dispatcher(vec![
         ("once", Arc::new(from_inline_fn(Declaration::new(""), |args, _| Ok(args)))),
         ("often", Arc::new(from_inline_fn(Declaration::new("").repeatable(), |args, _| Ok(args)))),
@@ -358,7 +358,7 @@ fn repeatable_is_what_the_handler_says() {
 }
 
 #[test]
-fn a_registry_refuses_what_cannot_work() {
+fn a_registry_refuses_handlers_that_cannot_work() {
     let echo = |declaration| from_inline_fn(declaration, |args, _| Ok(args));
     let one = || echo(Declaration::new(""));
     let build = |builder: RegistryBuilder| builder.build().unwrap_err();
@@ -387,10 +387,10 @@ fn patterns_of_a_capability_are_checked_and_narrowed_by_its_handler() {
 #[test]
 fn log_writes_a_line() {
     let lines = Arc::new(Mutex::new(Vec::<(String, LogLine)>::new()));
-    let kept = lines.clone();
+    let sink = lines.clone();
     let log = Log::new(move |call: &CallContext, line: LogLine| {
         let from = format!("{} {:?}", call.pid(), call.scope());
-        kept.lock().unwrap().push((from, line));
+        sink.lock().unwrap().push((from, line));
     });
     let d = dispatcher(vec![("log", Arc::new(log))]);
     let send = |args: serde_json::Value| now(d.dispatch(call("log", 1, Payload::json(&args)), Waiting::new().inbox));

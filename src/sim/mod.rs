@@ -18,7 +18,7 @@
 //!
 //! - that all workers sleep while a job is in a queue, or while a timer is set and none of them
 //!   wakes for it;
-//! - that a worker sleeps on while others could steal jobs (`IDLE_MAX`);
+//! - that a worker sleeps on while there are jobs to steal (`IDLE_MAX`);
 //! - that a timer is late by more turns of one worker than `LATE_MAX`, or by more long ones than
 //!   `LATE_LONG_MAX`.
 //!

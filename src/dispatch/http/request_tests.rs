@@ -32,7 +32,7 @@ fn a_post_carries_its_key_and_follows_nothing() {
 }
 
 #[test]
-fn what_the_call_says_itself_stands() {
+fn fields_that_the_call_sets_are_kept() {
     let request = read(json!({
         "url": "https://example.com/?a=1",
         "method": "PATCH",
@@ -56,7 +56,7 @@ fn what_the_call_says_itself_stands() {
 }
 
 #[test]
-fn a_key_that_does_not_fit_a_header_goes_out_as_its_digest() {
+fn a_key_that_does_not_fit_a_header_is_sent_as_its_digest() {
     for key in ["schön", "a b", "line\nbreak", "", &"x".repeat(256)] {
         let value = key_header(key);
         assert_eq!(value.len(), 64, "{key}");
@@ -66,13 +66,13 @@ fn a_key_that_does_not_fit_a_header_goes_out_as_its_digest() {
 }
 
 #[test]
-fn the_time_asked_for_has_an_end() {
+fn the_timeout_is_bounded() {
     let request = read(json!({ "url": "https://example.com", "timeout": "999999999h" })).unwrap();
     assert_eq!(request.timeout, HttpConfig::default().timeout_max);
 }
 
 #[test]
-fn what_the_host_says_itself_is_refused() {
+fn header_fields_that_the_host_sets_are_refused() {
     for name in ["Host", "connection", "Transfer-Encoding", "content-length", "Proxy-Authorization", "TE", "upgrade"] {
         let why = refused(json!({ "url": "https://example.com", "headers": { name: "x" } }));
         assert!(why.contains("set by the host"), "{why}");
@@ -80,7 +80,7 @@ fn what_the_host_says_itself_is_refused() {
 }
 
 #[test]
-fn bad_arguments_are_told_apart() {
+fn bad_arguments_are_refused() {
     let url = "https://example.com";
     for args in [
         json!({}),
@@ -111,7 +111,7 @@ fn bad_arguments_are_told_apart() {
 }
 
 #[test]
-fn repeatable_is_what_the_method_or_the_call_says() {
+fn a_request_is_repeatable_by_its_method_or_if_the_call_says_so() {
     let says = |args: Value| is_repeatable(&Payload::json(&args));
     assert!(says(json!({ "url": "x" })));
     assert!(says(json!({ "method": "PUT" })) && says(json!({ "method": "DELETE" })));
@@ -135,7 +135,7 @@ fn the_narrowest_pattern_of_a_call() {
     ] {
         let found = pattern(json!({ "url": url, "method": method }));
         assert_eq!(found.as_deref(), expected, "{url}");
-        // What it names it grants.
+        // The pattern grants the call.
         if let (Some(found), Some(method), false) = (found, super::method(method), url.contains('*')) {
             assert!(found.parse::<Pattern>().unwrap().matches(&method, &target::parse(url).unwrap()), "{found}");
         }
