@@ -1,8 +1,10 @@
 //! Locks that no thread holds while it waits.
 //!
-//! Whoever says that records are durable takes some locks: those of the runs, and of the list of them. A thread that waited with one of these,
-//! for the journal or for another thread that waits for it, would wait for ever, and everybody behind it. So whoever has such a lock only
-//! computes. In a build with debug assertions each thread knows how many it has, and [`waits`] stands before each wait.
+//! Whoever says that records are durable takes some locks: those of the runs, and of the list of
+//! them. A thread that waited with one of these, for the journal or for another thread that waits
+//! for it, would wait for ever, and everybody behind it. So whoever has such a lock only computes.
+//! In a build with debug assertions each thread knows how many it has, and [`waits`] stands before
+//! each wait.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};

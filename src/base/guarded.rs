@@ -4,7 +4,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-/// Refuses a folder that another user owns or could write, or could replace through one of its parents. The path is one without links.
+/// Refuses a folder that another user owns or could write, or could replace through one of its
+/// parents. The path is one without links.
 ///
 /// # Errors
 /// What is wrong, by the path of what it is wrong with; or what the system says.

@@ -1,6 +1,6 @@
-//! What every other room stands on: the lock and atomic types that the model checkers can replace, locks that are
-//! never held while waiting, the clock, the number of processors, calls to code that may panic, and
-//! folders that only their owner can write.
+//! What every other room stands on: the lock and atomic types that the model checkers can replace,
+//! locks that are never held while waiting, the clock, the number of processors, calls to code that
+//! may panic, and folders that only their owner can write.
 
 pub(crate) mod brief;
 mod clock;

@@ -1,7 +1,8 @@
 //! Atomics and locks, of the standard library and parking_lot or of a model checker.
 //!
-//! Under `cfg(loom)` and `cfg(shuttle)` everything here is the checker's own, so that it sees each access. One interface serves all
-//! three: no poisoning, and of condition variables only [`Signal`], which is all that is needed.
+//! Under `cfg(loom)` and `cfg(shuttle)` everything here is the checker's own, so that it sees each
+//! access. One interface serves all three: no poisoning, and of condition variables only
+//! [`Signal`], which is all that is needed.
 
 #[cfg(loom)]
 use loom::sync as imp;
@@ -34,10 +35,11 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A value that only one thread at a time may open, by a protocol of its own: nobody ever waits here.
+/// A value that only one thread at a time may open, by a protocol of its own: nobody ever waits
+/// here.
 ///
-/// What it adds to that protocol is that a breach is a refusal and not a data race. Opening costs one atomic exchange, closing a
-/// plain store.
+/// What it adds to that protocol is that a breach is a refusal and not a data race. Opening costs
+/// one atomic exchange, closing a plain store.
 #[cfg(not(any(loom, shuttle)))]
 #[derive(Debug)]
 pub(crate) struct Exclusive<T>(try_lock::TryLock<T>);
@@ -113,7 +115,8 @@ impl<T> std::ops::DerefMut for Opened<'_, T> {
     }
 }
 
-/// A flag that one thread waits for and any other sets: a mutex, a condition variable and the predicate between them.
+/// A flag that one thread waits for and any other sets: a mutex, a condition variable and the
+/// predicate between them.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
     #[cfg(not(any(loom, shuttle)))]

@@ -42,7 +42,8 @@ impl From<Micros> for std::time::Duration {
 macro_rules! arithmetic {
     ($time:ident, $visibility:vis) => {
         impl $time {
-            /// The time that much later, at most [`Micros::MAX`](crate::base::Micros::MAX) after zero.
+            /// The time that much later, at most [`Micros::MAX`](crate::base::Micros::MAX) after
+            /// zero.
             #[inline]
             #[must_use]
             $visibility fn saturating_add(self, duration: $crate::base::Micros) -> Self {

@@ -1,4 +1,5 @@
-//! What a run steps, whatever family it is of: a wasm guest, or a native process behind [`Native`](super::Native).
+//! What a run steps, whatever family it is of: a wasm guest, or a native process behind
+//! [`Native`](super::Native).
 
 use super::{
     Allocation, Command, Event, Grants, Json, Limits, Payload, Permit, Pid, Problem, ProcessSnapshot, RawSnapshot,
@@ -76,9 +77,11 @@ pub struct Owed<'a> {
 /// An end that the process did not return. It is recorded and never executed again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Death {
-    /// The guest's own doing: a trap, a limit, a breach of the contract. The problem's kind says which.
+    /// The guest's own doing: a trap, a limit, a breach of the contract. The problem's kind says
+    /// which.
     Guest(Problem),
-    /// The guest's own doing when it gave its state or was given it, which is no step: it ends with this where it cannot do again what it did.
+    /// The guest's own doing when it gave its state or was given it, which is no step: it ends with
+    /// this where it cannot do again what it did.
     Lost(Problem),
     /// A cause on the host's side.
     Host(Problem),
@@ -103,7 +106,8 @@ pub enum Eviction {
     Done,
     /// It cannot, and nothing has changed.
     Stays,
-    /// There is no room for what would have to be kept of it: nothing has changed, and the process is to end with this.
+    /// There is no room for what would have to be kept of it: nothing has changed, and the process
+    /// is to end with this.
     Ends(Problem),
 }
 
@@ -135,20 +139,23 @@ pub struct ProcessInit {
     pub next_tag: Tag,
 }
 
-/// A process as a run sees it: a machine that is begun with a batch and polled until its step is done.
+/// A process as a run sees it: a machine that is begun with a batch and polled until its step is
+/// done.
 ///
-/// `init` is part of the first step: nothing is executed before the first poll. After [`Progress::Stepped`] comes the next
-/// `begin`; after [`Progress::Preempted`] the next `poll`; after a death nothing but drop.
+/// `init` is part of the first step: nothing is executed before the first poll. After
+/// [`Progress::Stepped`] comes the next `begin`; after [`Progress::Preempted`] the next `poll`;
+/// after a death nothing but drop.
 pub trait Body: Send {
-    /// Hands over the events of the next step and the time of their batch. The first `begin` follows the creation of the body, perhaps with no events.
-    /// The events are taken out of the vector.
+    /// Hands over the events of the next step and the time of their batch. The first `begin`
+    /// follows the creation of the body, perhaps with no events. The events are taken out of the
+    /// vector.
     fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>);
 
     /// Runs one slice of the step.
     fn poll(&mut self, output: &mut Output) -> Progress;
 
-    /// What is still to be given of what the last step gave: the next step gives a part of it, and is begun without events. What comes
-    /// meanwhile waits for the step after the last part.
+    /// What is still to be given of what the last step gave: the next step gives a part of it, and
+    /// is begun without events. What comes meanwhile waits for the step after the last part.
     fn owes(&self) -> Option<Owed<'_>> {
         None
     }
@@ -156,8 +163,8 @@ pub trait Body: Send {
     /// Once, after a normal end. Bounded, and nothing that happens in it matters to the run.
     fn close(&mut self) {}
 
-    /// Gives back the instance slot and keeps what is needed to go on: called between two steps only. The next poll after it takes a
-    /// slot again: the caller sees to it that there is one.
+    /// Gives back the instance slot and keeps what is needed to go on: called between two steps
+    /// only. The next poll after it takes a slot again: the caller sees to it that there is one.
     fn evict(&mut self) -> Eviction {
         Eviction::Stays
     }
@@ -167,8 +174,9 @@ pub trait Body: Send {
         false
     }
 
-    /// Takes the state, for a body that is to go on from here another time: called between two steps only. This body goes on as if
-    /// nothing had happened. None: it has not run yet, or cannot be saved.
+    /// Takes the state, for a body that is to go on from here another time: called between two
+    /// steps only. This body goes on as if nothing had happened. None: it has not run yet, or
+    /// cannot be saved.
     fn save(&mut self) -> Option<Box<dyn RawSnapshot>> {
         None
     }
@@ -178,8 +186,8 @@ pub trait Body: Send {
         false
     }
 
-    /// Says where the next instance is made; in the pool, where nothing is said. Of what it takes to make it, that which takes long is done
-    /// here.
+    /// Says where the next instance is made; in the pool, where nothing is said. Of what it takes
+    /// to make it, that which takes long is done here.
     fn allocate(&mut self, allocation: Allocation) {
         let _ = allocation;
     }
@@ -203,16 +211,19 @@ pub trait Program: Send + Sync {
         Permit::NONE
     }
 
-    /// The digest that is written into the run: two programs of one digest behave alike. `native:name@version` for native ones.
+    /// The digest that is written into the run: two programs of one digest behave alike.
+    /// `native:name@version` for native ones.
     fn digest(&self) -> Arc<str>;
 
     /// A body that has not run yet. Cheap: instantiation belongs to the first poll.
     ///
     /// # Errors
-    /// A problem of the host's: the spawn is answered with it, and with a `host-fault` where this panics.
+    /// A problem of the host's: the spawn is answered with it, and with a `host-fault` where this
+    /// panics.
     fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem>;
 
-    /// Whether its bodies wait for signals of this name. Where it is the root's program, they are the root's alone.
+    /// Whether its bodies wait for signals of this name. Where it is the root's program, they are
+    /// the root's alone.
     fn waits_for_signal(&self, name: &str) -> bool {
         let _ = name;
         false
@@ -226,7 +237,8 @@ pub trait Program: Send + Sync {
     /// Learns what it takes to save its bodies, once. Slow: not for a worker.
     fn learn_snapshot_support(&self) {}
 
-    /// A body that goes on from what was saved, after the same init. Slow where the state is large: see [`Self::restores_slowly`].
+    /// A body that goes on from what was saved, after the same init. Slow where the state is large:
+    /// see [`Self::restores_slowly`].
     ///
     /// # Errors
     /// Why it does not fit. The process can do again what it did.

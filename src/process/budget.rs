@@ -2,7 +2,8 @@
 
 use crate::base::sync::{AtomicU64, Ordering};
 
-/// A number of bytes, of which takers take their part and give it back. It guards no other data, so nothing is ordered by it.
+/// A number of bytes, of which takers take their part and give it back. It guards no other data, so
+/// nothing is ordered by it.
 #[derive(Debug)]
 pub struct Budget {
     bytes_max: u64,

@@ -23,13 +23,15 @@ pub enum Action {
     Call(Box<Call>),
     /// Answers only with a problem: no such process, mailbox full.
     Send(Send),
-    /// That tag is answered `cancelled`, unless its answer was recorded first. No answer of its own.
+    /// That tag is answered `cancelled`, unless its answer was recorded first. No answer of its
+    /// own.
     Cancel(Tag),
     /// Asks a process to end. No answer.
     Stop(Target),
     /// Hears the end of a process. No answer.
     Monitor(Target),
-    /// Hears the end of a process; an ending other than `completed` on one side cancels the other. No answer.
+    /// Hears the end of a process; an ending other than `completed` on one side cancels the other.
+    /// No answer.
     Link(Target),
     /// Takes a link or monitor back. No answer.
     Unlink(Target),
@@ -62,12 +64,14 @@ pub enum Target {
     },
 }
 
-/// What only a native process can say of its children and calls, since it is code of the host: where they stand in the run, and
-/// what they may use and ask for. The contract of guests has no such thing.
+/// What only a native process can say of its children and calls, since it is code of the host:
+/// where they stand in the run, and what they may use and ask for. The contract of guests has no
+/// such thing.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Placement {
-    /// Its place in idempotency keys, `<node path>/<item>/<n>` for a node of a workflow: for a child in place of the spawn's tag,
-    /// for a call in place of the call's. A node that is tried again has the same place, unless its failure was definite.
+    /// Its place in idempotency keys, `<node path>/<item>/<n>` for a node of a workflow: for a
+    /// child in place of the spawn's tag, for a call in place of the call's. A node that is tried
+    /// again has the same place, unless its failure was definite.
     pub scope: Arc<str>,
     /// In place of the limits of the process that asks.
     pub limits: Option<Arc<Limits>>,

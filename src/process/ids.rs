@@ -1,4 +1,5 @@
-//! Numbers that name things. None of them reaches 2^53, since one of the JavaScript engines has no larger integers.
+//! Numbers that name things. None of them reaches 2^53, since one of the JavaScript engines has no
+//! larger integers.
 
 use crate::base::Micros;
 use std::fmt;

@@ -1,13 +1,15 @@
 //! Whether a text is one well-formed JSON value (RFC 8259), found out piece by piece.
 //!
-//! What passes is what every reader of serde_json takes: numbers of any length, no lone surrogates, no control characters in texts. It is
-//! found without reading values, in time that grows with the text and in memory that does not, and it can be interrupted: whoever checks
-//! the text of a guest gives others their turn meanwhile.
+//! What passes is what every reader of serde_json takes: numbers of any length, no lone surrogates,
+//! no control characters in texts. It is found without reading values, in time that grows with the
+//! text and in memory that does not, and it can be interrupted: whoever checks the text of a guest
+//! gives others their turn meanwhile.
 
 use super::payload::JSON_DEPTH_MAX;
 use std::fmt;
 
-/// Names by which serde_json hands numbers and raw texts through maps: an object with such a name would not be read as one.
+/// Names by which serde_json hands numbers and raw texts through maps: an object with such a name
+/// would not be read as one.
 const RESERVED: [&str; 2] = ["$serde_json::private::Number", "$serde_json::private::RawValue"];
 
 /// What is wrong with a text.
@@ -63,7 +65,8 @@ impl Check {
         Self { at: 0, expects: Expects::Value, open: 0, depth: 0, depth_max }
     }
 
-    /// Checks on until about so many further bytes are checked. True: the text is well-formed to its end.
+    /// Checks on until about so many further bytes are checked. True: the text is well-formed to
+    /// its end.
     ///
     /// # Errors
     /// What is wrong with it, and where.

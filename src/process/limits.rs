@@ -28,8 +28,9 @@ pub struct Limits {
     pub mailbox_bytes: u64,
     /// Bytes of one payload.
     pub payload_bytes: u64,
-    /// Bytes of all that one step gives: commands, payloads, names, log lines. In one call a guest hands
-    /// over at most 3 MiB beside its largest payload, or that payload alone if its text is in UTF-16.
+    /// Bytes of all that one step gives: commands, payloads, names, log lines. In one call a guest
+    /// hands over at most 3 MiB beside its largest payload, or that payload alone if its text is in
+    /// UTF-16.
     pub output_bytes: u64,
     /// How deep below the root a process may be.
     pub spawn_depth: u32,
@@ -67,8 +68,8 @@ impl Default for Limits {
     }
 }
 
-/// What a process may ask of handlers: for each capability a list of patterns that the capability's handlers understand.
-/// Nothing is granted that is not in it.
+/// What a process may ask of handlers: for each capability a list of patterns that the capability's
+/// handlers understand. Nothing is granted that is not in it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Grants(pub Arc<BTreeMap<String, Vec<String>>>);
@@ -91,7 +92,8 @@ pub enum Allocation {
     OnDemand,
 }
 
-/// What an instance takes: of each pooled resource where it lives in the pool, of memory where it lives outside.
+/// What an instance takes: of each pooled resource where it lives in the pool, of memory where it
+/// lives outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Permit {
     /// Instances: 1 for a guest, 0 for a native process.
@@ -109,8 +111,9 @@ pub struct Permit {
 /// Bytes of an element of a table.
 const TABLE_ELEMENT_BYTES: u64 = 8;
 
-/// What an instance outside the pool counts beside its memories and tables: its stack and the engine's structures. Arbitrary, and
-/// large enough that a budget of gigabytes is not a number of kernel maps that the machine does not give.
+/// What an instance outside the pool counts beside its memories and tables: its stack and the
+/// engine's structures. Arbitrary, and large enough that a budget of gigabytes is not a number of
+/// kernel maps that the machine does not give.
 const INSTANCE_BYTES: u64 = 4 << 20;
 
 impl Permit {

@@ -8,8 +8,9 @@ use std::sync::Arc;
 
 /// A state machine in Rust that a run steps.
 ///
-/// It never waits: what it wants it asks for by commands, and hears the answers as events. A process that is to be durable is a
-/// pure function of its state and events: no clock but [`Context::now`], no randomness, no environment, no order of a hash map.
+/// It never waits: what it wants it asks for by commands, and hears the answers as events. A
+/// process that is to be durable is a pure function of its state and events: no clock but
+/// [`Context::now`], no randomness, no environment, no order of a hash map.
 pub trait Process: Send {
     /// Checks entry and input, before the first step.
     ///
@@ -17,7 +18,8 @@ pub trait Process: Send {
     /// The process ends with the problem.
     fn init(&mut self, context: &mut Context<'_>, entry: &str, input: Payload) -> Result<(), Problem>;
 
-    /// Takes the events out of `events` and says how to go on. Called again where it leaves some: never; what is left is lost.
+    /// Takes the events out of `events` and says how to go on. Called again where it leaves some:
+    /// never; what is left is lost.
     fn step(&mut self, context: &mut Context<'_>, events: &mut Vec<Event>) -> Status;
 
     /// Once, after a normal end.

@@ -9,11 +9,12 @@ use std::sync::Arc;
 /// How deep arrays and objects of a JSON text may nest: what every reader of serde_json takes.
 pub const JSON_DEPTH_MAX: usize = 127;
 
-/// How deep those of a text that comes from outside the host may nest. Arbitrary: what the host puts around it, in templates and outputs, has
-/// the rest.
+/// How deep those of a text that comes from outside the host may nest. Arbitrary: what the host
+/// puts around it, in templates and outputs, has the rest.
 pub const GIVEN_DEPTH_MAX: usize = 100;
 
-/// A text that is known to be one well-formed JSON value in UTF-8. It is handed on byte for byte. Cloning it is cheap.
+/// A text that is known to be one well-formed JSON value in UTF-8. It is handed on byte for byte.
+/// Cloning it is cheap.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(Bytes);
 
@@ -190,7 +191,8 @@ mod tests {
         }
     }
 
-    /// Texts that are nearly JSON, often are, and often have names in them that serde_json keeps to itself.
+    /// Texts that are nearly JSON, often are, and often have names in them that serde_json keeps to
+    /// itself.
     fn texts() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             "-?[0-9]{1,3}(\\.[0-9]{0,2})?([eE][+-]?[0-9]{0,3})?",

@@ -20,7 +20,8 @@ pub enum ProblemClass {
 #[derive(Clone, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Problem {
-    /// The type URI, or a short name below the host's own base URI: one of [`kind`], or a guest's own.
+    /// The type URI, or a short name below the host's own base URI: one of [`kind`], or a guest's
+    /// own.
     pub kind: Cow<'static, str>,
     /// One line for people.
     pub title: Cow<'static, str>,
@@ -31,8 +32,8 @@ pub struct Problem {
     pub detail: Option<String>,
     /// Whether it happened, and whether trying again may help.
     pub class: ProblemClass,
-    /// Whether it may have happened all the same. Of a call that does no harm when it is repeated the class does not tell; whoever repeats
-    /// it keeps its idempotency key. Guests do not see it.
+    /// Whether it may have happened all the same. Of a call that does no harm when it is repeated
+    /// the class does not tell; whoever repeats it keeps its idempotency key. Guests do not see it.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub may_have_happened: bool,
     /// How long to wait before trying again.
@@ -74,7 +75,8 @@ impl Problem {
         self
     }
 
-    /// The same, where nobody knows whether it happened: it may be tried again if a repeat does no harm.
+    /// The same, where nobody knows whether it happened: it may be tried again if a repeat does no
+    /// harm.
     #[must_use]
     pub fn with_unknown_outcome(mut self, repeatable: bool) -> Self {
         self.class = if repeatable { ProblemClass::Retryable } else { ProblemClass::Uncertain };
@@ -142,7 +144,8 @@ impl std::error::Error for Problem {}
 
 /// The kinds of problem that the host itself makes. Each limit has its own.
 pub mod kind {
-    /// The guest trapped: an unreachable instruction, a memory access out of bounds, a stack overflow, a panic.
+    /// The guest trapped: an unreachable instruction, a memory access out of bounds, a stack
+    /// overflow, a panic.
     pub const TRAP: &str = "trap";
     /// A step used more fuel than it may, or a process more than it may in all.
     pub const FUEL_EXHAUSTED: &str = "fuel-exhausted";
@@ -154,7 +157,8 @@ pub mod kind {
     pub const HOST_FAULT: &str = "host-fault";
     /// A process of a run that was taken up does not do again what its records say.
     pub const DIVERGED: &str = "diverged";
-    /// A process of a run that was taken up ends where its records have commands: this host cannot repeat it.
+    /// A process of a run that was taken up ends where its records have commands: this host cannot
+    /// repeat it.
     pub const HOST_CANNOT_REPLAY: &str = "host-cannot-replay";
     /// The journal cannot be written any more: nobody knows what of the run was.
     pub const JOURNAL_FAILED: &str = "journal-failed";
@@ -200,7 +204,8 @@ pub mod kind {
     pub const BLOCKED_ON_NOTHING: &str = "blocked-on-nothing";
     /// No such process, or it has ended.
     pub const NO_PROCESS: &str = "no-process";
-    /// The process is none of those that the asker may end: it is no descendant, and has not accepted it.
+    /// The process is none of those that the asker may end: it is no descendant, and has not
+    /// accepted it.
     pub const NOT_ACCEPTED: &str = "not-accepted";
     /// The receiver's mailbox is full.
     pub const MAILBOX_FULL: &str = "mailbox-full";

@@ -4,8 +4,9 @@ use super::Pid;
 use rand_chacha::ChaCha12Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// A stream of random bytes that depends on the run's seed and the pid only: `ChaCha` of 12 rounds, keyed by the seed, with the pid as
-/// its stream number. It is no secret from whoever reads the run's records.
+/// A stream of random bytes that depends on the run's seed and the pid only: `ChaCha` of 12 rounds,
+/// keyed by the seed, with the pid as its stream number. It is no secret from whoever reads the
+/// run's records.
 #[derive(Clone, Debug)]
 pub struct Random(ChaCha12Rng);
 

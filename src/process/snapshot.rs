@@ -1,11 +1,14 @@
-//! A body's state between two steps, as bytes that outlive it: for a disk, for another process of the operating system.
+//! A body's state between two steps, as bytes that outlive it: for a disk, for another process of
+//! the operating system.
 //!
-//! Numbers are little-endian: magic, format (u32), a checksum (blake3 of all that follows it); then the digest of the program and the name
-//! of the contract (each a u16 and so many bytes), how the state is written (u8), the next tag (u64), how far the random stream has been read
-//! (a byte that is 1 if it has, and a u128), the fuel of all steps (u64), the digest of the state, and the state to the end.
+//! Numbers are little-endian: magic, format (u32), a checksum (blake3 of all that follows it); then
+//! the digest of the program and the name of the contract (each a u16 and so many bytes), how the
+//! state is written (u8), the next tag (u64), how far the random stream has been read (a byte that
+//! is 1 if it has, and a u128), the fuel of all steps (u64), the digest of the state, and the state
+//! to the end.
 //!
-//! The checksum finds what a disk got wrong. It is no signature: whoever reads this trusts nothing in it, and nothing is allocated that the
-//! bytes at hand do not fill.
+//! The checksum finds what a disk got wrong. It is no signature: whoever reads this trusts nothing
+//! in it, and nothing is allocated that the bytes at hand do not fill.
 
 use super::{NUMBER_MAX, Tag};
 use bytes::Bytes;
@@ -65,7 +68,8 @@ pub enum SnapshotError {
     Misfit(String),
 }
 
-/// What [`Body::save`](super::Body::save) took: cheap to take, and the rest is done by [`Self::pack`], which is not for a worker.
+/// What [`Body::save`](super::Body::save) took: cheap to take, and the rest is done by
+/// [`Self::pack`], which is not for a worker.
 pub trait RawSnapshot: Send {
     /// What can be kept.
     ///
@@ -82,7 +86,8 @@ pub trait RawSnapshot: Send {
 pub enum SnapshotSupport {
     /// By nothing: they do again what they did.
     Never,
-    /// By this, after [`Program::learn_snapshot_support`](super::Program::learn_snapshot_support) has been called.
+    /// By this, after [`Program::learn_snapshot_support`](super::Program::learn_snapshot_support)
+    /// has been called.
     ToLearn(Form),
     /// By this.
     Ready(Form),

@@ -1,37 +1,47 @@
 //! Admission: who holds a permit, who waits for one, and who has to give one up.
 //!
-//! A permit is what one instance takes of the pool. A process that needs one and finds none joins the admission queue, and is in no
-//! run queue. While somebody waits, the holder that has *rested* longest is evicted: one that is Blocked or Idle, or held by a pause. Where
-//! every holder is running or in a run queue, the newcomer waits. Without eviction a hundred parents that wait for children, on a pool of a
-//! hundred, would never end; and a run that an operator has paused would keep all others out.
+//! A permit is what one instance takes of the pool. A process that needs one and finds none joins
+//! the admission queue, and is in no run queue. While somebody waits, the holder that has *rested*
+//! longest is evicted: one that is Blocked or Idle, or held by a pause. Where every holder is
+//! running or in a run queue, the newcomer waits. Without eviction a hundred parents that wait for
+//! children, on a pool of a hundred, would never end; and a run that an operator has paused would
+//! keep all others out.
 //!
-//! A process that is held between two steps loses nothing by its eviction: it joins the queue when it is resumed, in order like all
-//! others. It does not matter who has paused it. One that is held in the middle of a step cannot be evicted, and counts as one that
-//! refuses.
+//! A process that is held between two steps loses nothing by its eviction: it joins the queue when
+//! it is resumed, in order like all others. It does not matter who has paused it. One that is held
+//! in the middle of a step cannot be evicted, and counts as one that refuses.
 //!
-//! A step may take as long as its fuel lasts, and whoever is in the middle of one keeps its permit. So while every holder that does not
-//! rest has used up a slice, those that were evicted and come back do not wait for that: they go on *outside the pool*, out of a budget of
-//! memory, as far as there is room. Otherwise a guest could have as many children compute as there are permits, and every other guest of the
-//! host, evicted when it rested, would hear its timer when one of them is over. Newcomers wait.
+//! A step may take as long as its fuel lasts, and whoever is in the middle of one keeps its permit.
+//! So while every holder that does not rest has used up a slice, those that were evicted and come
+//! back do not wait for that: they go on *outside the pool*, out of a budget of memory, as far as
+//! there is room. Otherwise a guest could have as many children compute as there are permits, and
+//! every other guest of the host, evicted when it rested, would hear its timer when one of them is
+//! over. Newcomers wait.
 //!
 //! Where all holders rest and none of them can be evicted, the first in the queue gets a permit
-//! outside the pool, too; its holders are evicted like those of the pool. When the budget is used up,
-//! and nobody outside gives way either, a newcomer is
-//! *refused*: it is stepped once without a permit, to end. One that was evicted and comes back is never refused, but goes beyond the budget:
-//! it can be evicted again, so there is one such at a time. Where that one is held in the middle of a step, the next one waits until it is
-//! resumed. Without a budget (`outside` is none) there is only the pool, and the queue waits.
+//! outside the pool, too; its holders are evicted like those of the pool. When the budget is used
+//! up, and nobody outside gives way either, a newcomer is *refused*: it is stepped once without a
+//! permit, to end. One that was evicted and comes back is never refused, but goes beyond the
+//! budget: it can be evicted again, so there is one such at a time. Where that one is held in the
+//! middle of a step, the next one waits until it is resumed. Without a budget (`outside` is none)
+//! there is only the pool, and the queue waits.
 //!
-//! A process that was stepped in another place and is taken up here is as one that was evicted: it enters without a permit, joins the queue when
-//! it is to be stepped, and is never refused, since it had its permit before.
+//! A process that was stepped in another place and is taken up here is as one that was evicted: it
+//! enters without a permit, joins the queue when it is to be stepped, and is never refused, since
+//! it had its permit before.
 //!
-//! - **A1** permits of the pool are given in the order of the queue; who comes while somebody waits goes behind.
-//! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of the budget is what the others hold.
-//! - **A3** while somebody waits (`pressed`), every holder that comes to rest is among the victims of its [`PermitHolders`], oldest first, behind those that
-//!   rested when the pressure began. An entry whose holder has run since is stale: the time in its place is another.
-//! - **A4** whoever changes something that may help one who waits sets `attention`; the next worker that begins a turn looks after it. So
-//!   where it is not set, a look finds nothing to do: [`VirtualScheduler::turn`](super::VirtualScheduler::turn) asserts it. (Who takes of the
-//!   budget beside us gives it back without a word. Nobody waits for that alone: a holder outside will come to rest or end.) No snapshot is
-//!   taken within somebody else's step.
+//! - **A1** permits of the pool are given in the order of the queue; who comes while somebody waits
+//!   goes behind.
+//! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of
+//!   the budget is what the others hold.
+//! - **A3** while somebody waits (`pressed`), every holder that comes to rest is among the victims
+//!   of its [`PermitHolders`], oldest first, behind those that rested when the pressure began. An
+//!   entry whose holder has run since is stale: the time in its place is another.
+//! - **A4** whoever changes something that may help one who waits sets `attention`; the next worker
+//!   that begins a turn looks after it. So where it is not set, a look finds nothing to do:
+//!   [`VirtualScheduler::turn`](super::VirtualScheduler::turn) asserts it. (Who takes of the budget
+//!   beside us gives it back without a word. Nobody waits for that alone: a holder outside will
+//!   come to rest or end.) No snapshot is taken within somebody else's step.
 //!
 //! A process without a permit never comes here.
 
@@ -70,8 +80,8 @@ pub(crate) enum Joins {
     Evicted,
 }
 
-/// One that waits. The number tells it from those that the same process has left behind: one that leaves the queue by itself may join it
-/// again.
+/// One that waits. The number tells it from those that the same process has left behind: one that
+/// leaves the queue by itself may join it again.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     slot: Slot,
@@ -88,7 +98,8 @@ struct Inner {
     returning: VecDeque<Entry>,
     /// Numbers the entries.
     entries: u64,
-    /// Entries of processes that have left the queue by themselves, and are still in it. Below zero while one was found before it said so.
+    /// Entries of processes that have left the queue by themselves, and are still in it. Below zero
+    /// while one was found before it said so.
     left: isize,
     pool: PermitHolders,
     outside: PermitHolders,
@@ -102,9 +113,11 @@ pub(crate) struct Admission {
     capacity: Permit,
     outside: Option<Arc<Budget>>,
     inner: Mutex<Inner>,
-    /// Something can perhaps be done for one who waits. Set after the change, taken before the look.
+    /// Something can perhaps be done for one who waits. Set after the change, taken before the
+    /// look.
     attention: AtomicBool,
-    /// Somebody waits. Written under the lock; read by workers without it, see [`Self::comes_to_rest`].
+    /// Somebody waits. Written under the lock; read by workers without it, see
+    /// [`Self::comes_to_rest`].
     pressed: AtomicBool,
     waited: AtomicU64,
     evictions: AtomicU64,
@@ -152,8 +165,9 @@ impl Admission {
         Some(inner.pool.take(slot))
     }
 
-    /// A process goes to the end of the queue, unless its word says that it does not wait after all. `enters` is what makes it
-    /// Admitting, and QUEUED: under the lock, so that it is so if and only if it has its entry.
+    /// A process goes to the end of the queue, unless its word says that it does not wait after
+    /// all. `enters` is what makes it Admitting, and QUEUED: under the lock, so that it is so if
+    /// and only if it has its entry.
     pub(crate) fn join<P, E>(
         &self,
         place: &Place<P, E>,
@@ -230,7 +244,8 @@ impl Admission {
 
     /// The holder of a permit rests since `now`: its word says so already, or has said so.
     pub(crate) fn comes_to_rest<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: PermitHolder, now: Monotonic) {
-        // Partner: the fence in `PermitHolders::search`. Either we see the pressure, or the search there sees that we rest.
+        // Partner: the fence in `PermitHolders::search`. Either we see the pressure, or the search
+        // there sees that we rest.
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {
             self.inner.lock().seats(seat.allocation).comes_to_rest(table, seat, slot, now.0);
@@ -252,7 +267,8 @@ impl Admission {
         self.attention.load(Ordering::Relaxed)
     }
 
-    /// An exchange, as its partner in [`Self::attend`] is one: loom lets two exchanges around a plain store both miss it.
+    /// An exchange, as its partner in [`Self::attend`] is one: loom lets two exchanges around a
+    /// plain store both miss it.
     fn call_attention(&self) {
         self.attention.swap(true, Ordering::AcqRel);
     }
@@ -337,7 +353,8 @@ impl Admission {
         Duty::None
     }
 
-    /// While all holders are long in their steps: the first of those that were evicted goes on outside the pool, where there is room.
+    /// While all holders are long in their steps: the first of those that were evicted goes on
+    /// outside the pool, where there is room.
     fn let_one_return<P, E>(&self, inner: &mut Inner, table: &Table<P, E>) -> Duty {
         let Some(budget) = &self.outside else { return Duty::None };
         while let Some(entry) = inner.returning.front().copied() {
@@ -367,7 +384,8 @@ impl Admission {
         Duty::None
     }
 
-    /// Whether [`Self::next`] has something to do, as the holders themselves tell it: for an assertion.
+    /// Whether [`Self::next`] has something to do, as the holders themselves tell it: for an
+    /// assertion.
     pub(crate) fn foresees<P, E>(&self, table: &Table<P, E>) -> bool {
         let inner = self.inner.lock();
         let first = inner.waiting.iter().find(|entry| entry.waits(place(table, entry.slot)));

@@ -108,7 +108,8 @@ fn a_holder_is_found_although_an_older_wait_of_it_is_told_after_a_younger_one() 
     let (one, other) = (rig.holder(), rig.holder());
     rig.newcomer(permits(1));
     assert_eq!(rig.next(), Duty::None, "both run");
-    // The worker that put it back at 10 is slow to say so; at another it has run meanwhile, and waits again.
+    // The worker that put it back at 10 is slow to say so; at another it has run meanwhile, and
+    // waits again.
     rig.waits(one.0, 10);
     rig.wakes(one.0);
     rig.waits(one.0, 20);
@@ -140,7 +141,8 @@ fn a_wait_that_is_told_after_its_holder_has_ended_is_nobodys() {
     assert_eq!(rig.next(), Duty::Evict(other.0));
 }
 
-/// One that has left the queue by itself, since it was asked to end, and wants its permit all the same.
+/// One that has left the queue by itself, since it was asked to end, and wants its permit all the
+/// same.
 fn leaves(rig: &Rig, slot: Slot) {
     assert_eq!(rig.place(slot).word.interrupt(slot.generation, Interrupt::Cancel), Heard::Left);
     rig.admission.left(&rig.table);
@@ -245,7 +247,8 @@ fn nobody_is_evicted_for_one_that_has_left_the_queue() {
     assert_eq!(rig.next(), Duty::Enqueue(small), "also where it has not said so yet");
 }
 
-/// Those that waited when the pressure began by the time since when, whoever begins to wait later behind them.
+/// Those that waited when the pressure began by the time since when, whoever begins to wait later
+/// behind them.
 #[test]
 fn who_has_waited_longest_is_evicted_first() {
     let mut rig = Rig::new(4);

@@ -1,10 +1,12 @@
 //! What takes longer than a turn may: on threads of their own, so that no worker is held up.
 //!
-//! Three things can: to take the instance of a process away, to make room for one, and to drop what is left of one that has ended. In
-//! each the process belongs to whoever moved it there (it is Evicting; or Ready and in no run queue yet; or out of the table), wherever
-//! that happens, and what comes meanwhile is in the word's bits. So no worker is needed. There are at most as many such threads as
-//! workers. Each is started when there is more to do than the others can, and then waits for the next chore until the scheduler stops,
-//! which waits for it: whatever was put aside is done by then.
+//! Three things can: to take the instance of a process away, to make room for one, and to drop what
+//! is left of one that has ended. In each the process belongs to whoever moved it there (it is
+//! Evicting; or Ready and in no run queue yet; or out of the table), wherever that happens, and
+//! what comes meanwhile is in the word's bits. So no worker is needed. There are at most as many
+//! such threads as workers. Each is started when there is more to do than the others can, and then
+//! waits for the next chore until the scheduler stops, which waits for it: whatever was put aside
+//! is done by then.
 
 use super::handle::Handle;
 use super::place::Body;
@@ -85,7 +87,8 @@ impl<P> Aside<P> {
         inner.unstarted.pop().map_or(Pushed::Taken, Pushed::Start)
     }
 
-    /// The thread of this number was not to be had: the next who pushes tries again. The caller does what waits.
+    /// The thread of this number was not to be had: the next who pushes tries again. The caller
+    /// does what waits.
     fn not_started(&self, number: usize) {
         self.inner.lock().unstarted.push(number);
     }
@@ -176,8 +179,8 @@ impl<C: Commit> Shared<C> {
         self.sleep.notify();
     }
 
-    /// Drops what is left of a process, and then gives its permit back: while its instance is there, nobody else can have it. An error:
-    /// its own drop panicked.
+    /// Drops what is left of a process, and then gives its permit back: while its instance is
+    /// there, nobody else can have it. An error: its own drop panicked.
     pub(super) fn drop_body(&self, body: Body<C::Process>) -> Result<(), String> {
         let Body { process, permit, standing } = body;
         let dropped = foreign::call(|| drop(process));

@@ -2,10 +2,11 @@
 
 /// Of the smallest buffers.
 const CAPACITY_MIN: usize = 4;
-/// Capacities of 4, 8, … 1,024 events are kept; larger ones are given back to the allocator, so that one flood does not bind memory
-/// for good. Arbitrary.
+/// Capacities of 4, 8, … 1,024 events are kept; larger ones are given back to the allocator, so
+/// that one flood does not bind memory for good. Arbitrary.
 const CLASSES: usize = 9;
-/// How many of a class one worker keeps. Arbitrary: many enough for the batches of one round of its deque.
+/// How many of a class one worker keeps. Arbitrary: many enough for the batches of one round of its
+/// deque.
 const KEPT_MAX: usize = 64;
 
 /// One worker's free buffers in power-of-two size classes.

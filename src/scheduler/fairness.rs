@@ -1,17 +1,19 @@
 //! Where a worker looks first, so that nothing starves.
 //!
-//! At the bottom of the own deque two processes that wake each other are pushed and popped for ever, and thieves come only when they
-//! are idle. So:
+//! At the bottom of the own deque two processes that wake each other are pushed and popped for
+//! ever, and thieves come only when they are idle. So:
 //!
-//! - **S1** after 3 processes in a row that this worker woke since it last looked elsewhere, it takes from the top of its deque;
+//! - **S1** after 3 processes in a row that this worker woke since it last looked elsewhere, it
+//!   takes from the top of its deque;
 //! - **S2** so it does at every 31st turn;
 //! - **S3** it looks at the global queue first at every 61st turn, and when a whole slice of fuel
 //!   was used since it last did: by one turn or by several. Where turns are short it looks at every
 //!   5th reading of the [pace](super::pace)'s clock, which is about 30 µs: whoever waits there
 //!   waits no longer for that, and of two processes that play ping-pong one would else meet a slice
 //!   of somebody else's at each 61st turn;
-//! - **S4** but after a used-up slice that such a look led to, it takes from the top of its deque: two processes that use up their
-//!   slices go to and fro through the global queue, and the deque would never have its turn;
+//! - **S4** but after a used-up slice that such a look led to, it takes from the top of its deque:
+//!   two processes that use up their slices go to and fro through the global queue, and the deque
+//!   would never have its turn;
 //! - **S5** a look at the global queue that is due waits while the turn before has woken a process
 //!   here, for 3 turns at most: a question and its answer are not parted by a slice of somebody
 //!   else's.
@@ -151,7 +153,8 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is popped: no four woken ones in a row, and each look within its number of turns.
+        /// Whatever is popped: no four woken ones in a row, and each look within its number of
+        /// turns.
         #[test]
         fn the_rules_hold_for_any_sequence(
             pops in proptest::collection::vec((proptest::bool::weighted(0.8), proptest::bool::ANY), 0..500),
@@ -173,7 +176,8 @@ mod tests {
                     fairness.woken();
                 }
                 proptest::prop_assert!(streak <= STREAK_MAX);
-                // A turn may be due for both: then the global queue comes first, and the top after it.
+                // A turn may be due for both: then the global queue comes first, and the top after
+                // it.
                 proptest::prop_assert!(since_top <= TOP_EVERY + 1 && since_global <= GLOBAL_EVERY + STREAK_MAX + 1);
             }
         }

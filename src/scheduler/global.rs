@@ -1,11 +1,13 @@
 //! The global queue: what no worker has at hand. First in, first out.
 //!
-//! Four verbs ([`push`](GlobalQueue::push), [`append`](GlobalQueue::append), [`take`](GlobalQueue::take),
-//! [`len`](GlobalQueue::len)), so that something else can stand behind them: weighted share groups, for one.
+//! Four verbs ([`push`](GlobalQueue::push), [`append`](GlobalQueue::append),
+//! [`take`](GlobalQueue::take), [`len`](GlobalQueue::len)), so that something else can stand behind
+//! them: weighted share groups, for one.
 //!
-//! *Rejected*: crossbeam's `Injector`. A push and its share of a batched take are 27 ns with one thread and 50 to 70 ns with two
-//! at it, since each push exchanges on the tail; it takes a batch from one block of 63 only. This lock, with 16 jobs put in and
-//! 16 taken out at a time, is 11 to 12 ns with two threads at it.
+//! *Rejected*: crossbeam's `Injector`. A push and its share of a batched take are 27 ns with one
+//! thread and 50 to 70 ns with two at it, since each push exchanges on the tail; it takes a batch
+//! from one block of 63 only. This lock, with 16 jobs put in and 16 taken out at a time, is 11 to
+//! 12 ns with two threads at it.
 
 use super::local::Local;
 use crate::base::sync::{AtomicUsize, Mutex, Ordering};
@@ -18,8 +20,9 @@ const BATCH: usize = 16;
 #[derive(Debug)]
 pub(crate) struct GlobalQueue<J> {
     jobs: Mutex<VecDeque<J>>,
-    /// As long as the queue was when its lock was last given up. Written under the lock; its readers are workers that look for work
-    /// and announced themselves before ([`sleep`](super::sleep)).
+    /// As long as the queue was when its lock was last given up. Written under the lock; its
+    /// readers are workers that look for work and announced themselves before
+    /// ([`sleep`](super::sleep)).
     len: AtomicUsize,
 }
 
@@ -44,8 +47,8 @@ impl<J> GlobalQueue<J> {
         jobs.len()
     }
 
-    /// Puts `more` at the back and takes from the front: one job to run, and up to 16 into `local`, but no more than a fair share of
-    /// the workers.
+    /// Puts `more` at the back and takes from the front: one job to run, and up to 16 into `local`,
+    /// but no more than a fair share of the workers.
     pub(crate) fn take(&self, more: impl ExactSizeIterator<Item = J>, workers: usize, local: &Local<J>) -> Option<J> {
         if more.len() == 0 && self.len() == 0 {
             return None;

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 /// A [`Port`] for any thread. What it wakes goes to the global queue. Clones are the same handle.
 ///
-/// It keeps the scheduler's tables alive, though not its workers: a commit point that keeps one is never freed before it drops it.
+/// It keeps the scheduler's tables alive, though not its workers: a commit point that keeps one is
+/// never freed before it drops it.
 pub struct Handle<C: Commit>(pub(crate) Arc<Shared<C>>);
 
 impl<C: Commit> Clone for Handle<C> {

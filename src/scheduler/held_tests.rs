@@ -26,7 +26,8 @@ impl Turns {
         self.says([next])
     }
 
-    /// A process that says these one after the other, and then waits. It ends where it is cancelled.
+    /// A process that says these one after the other, and then waits. It ends where it is
+    /// cancelled.
     fn says(&self, nexts: impl IntoIterator<Item = Next, IntoIter: Send + 'static>) -> Actor {
         let (turns, mut nexts) = (self.clone(), nexts.into_iter());
         actor(move |_, turn, _| {
@@ -147,7 +148,8 @@ fn who_is_held_without_its_permit_is_cancelled_or_ends_when_it_is_resumed() {
     }
 }
 
-/// It was evicted and interrupted, and is stepped for that without its permit: it does not join the queue while it is paused.
+/// It was evicted and interrupted, and is stepped for that without its permit: it does not join the
+/// queue while it is paused.
 #[test]
 fn who_is_paused_in_a_step_without_its_permit_is_held_there() {
     let (mut rig, turns) = (Rig::new(1), Turns::default());

@@ -1,10 +1,12 @@
 //! The local deque: its worker pushes and pops at the bottom, thieves take from the top.
 //!
-//! crossbeam's Chase–Lev deque. Pushing writes with release and no more; popping fences once, and exchanges once where it takes the
-//! last job. A thief's half is one compare-exchange a job, at most 32. A worker that is alone has a plain deque: a pop without the fence.
+//! crossbeam's Chase–Lev deque. Pushing writes with release and no more; popping fences once, and
+//! exchanges once where it takes the last job. A thief's half is one compare-exchange a job, at
+//! most 32. A worker that is alone has a plain deque: a pop without the fence.
 //!
-//! *Rejected*: half of the deque in one compare-exchange. It is not sound on a LIFO Chase–Lev deque, whose owner pops without
-//! claiming: it would cost each pop an exchange, which is much more frequent than a steal.
+//! *Rejected*: half of the deque in one compare-exchange. It is not sound on a LIFO Chase–Lev
+//! deque, whose owner pops without claiming: it would cost each pop an exchange, which is much more
+//! frequent than a steal.
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use real::{Local, Thief};
@@ -36,7 +38,8 @@ mod real {
     pub(crate) enum Local<J> {
         /// Of one worker among others.
         Shared { bottom: Worker<J>, top: Stealer<J> },
-        /// Of the only worker: nobody steals, so nothing has to be fenced. Its length is for whoever asks how much waits.
+        /// Of the only worker: nobody steals, so nothing has to be fenced. Its length is for
+        /// whoever asks how much waits.
         Alone { jobs: RefCell<VecDeque<J>>, len: Arc<AtomicUsize> },
     }
 
@@ -120,7 +123,8 @@ mod real {
     }
 
     impl<J> Thief<J> {
-        /// Takes the older half, at most 32: the youngest of them to run, the others into the own deque in their order.
+        /// Takes the older half, at most 32: the youngest of them to run, the others into the own
+        /// deque in their order.
         pub(crate) fn steal_half(&self, into: &Local<J>) -> Loot<J> {
             let (Self::Shared(top), Local::Shared { bottom, .. }) = (self, into) else { return Loot::Empty };
             match top.steal_batch_and_pop(bottom) {

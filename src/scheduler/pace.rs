@@ -1,8 +1,10 @@
 //! How long turns are, from as few looks at the clock as will do.
 //!
-//! A look costs about 25 ns, as much as a whole turn of a ping-pong. So the clock is read every so many turns, and the number is
-//! doubled or halved until the looks are some microseconds apart. Where the ends of turns are known anyway, because the commit point is
-//! [timed](super::Commit::TIMED), the looks are never further apart than that and one turn; otherwise by up to 64 turns.
+//! A look costs about 25 ns, as much as a whole turn of a ping-pong. So the clock is read every so
+//! many turns, and the number is doubled or halved until the looks are some microseconds apart.
+//! Where the ends of turns are known anyway, because the commit point is
+//! [timed](super::Commit::TIMED), the looks are never further apart than that and one turn;
+//! otherwise by up to 64 turns.
 
 use crate::base::Monotonic;
 use crate::process::Micros;
@@ -11,7 +13,8 @@ use crate::process::Micros;
 const APART_MAX: Micros = Micros(8);
 const APART_MIN: Micros = Micros(4);
 const INTERVAL_MAX: u32 = 64;
-/// From this many turns between two looks on (a turn then takes less than a microsecond), work is fine-grained.
+/// From this many turns between two looks on (a turn then takes less than a microsecond), work is
+/// fine-grained.
 const FINE: u32 = 8;
 
 /// When to read the clock next.
@@ -68,7 +71,8 @@ impl Pace {
         self.interval
     }
 
-    /// Whether turns take less than about a microsecond, so that what is said to others at a turn's end is said at once.
+    /// Whether turns take less than about a microsecond, so that what is said to others at a turn's
+    /// end is said at once.
     #[inline]
     pub(crate) fn is_fine(&self) -> bool {
         self.interval >= FINE

@@ -1,5 +1,5 @@
-//! The processes that hold permits of one allocation (the pool, or the memory outside it), and which of
-//! them is to give its permit up.
+//! The processes that hold permits of one allocation (the pool, or the memory outside it), and
+//! which of them is to give its permit up.
 
 use super::Slot;
 use super::place::Place;
@@ -24,9 +24,11 @@ pub(super) enum Reclaim {
     Evict(Slot),
     /// A holder runs, is ready or is being evicted: it will end, come to rest, or give way.
     Wait,
-    /// The same, but each that does not rest has used up a slice: it may take as long as its step has fuel.
+    /// The same, but each that does not rest has used up a slice: it may take as long as its step
+    /// has fuel.
     Busy,
-    /// All holders rest, and none of them can be evicted; some of them only because they are paused.
+    /// All holders rest, and none of them can be evicted; some of them only because they are
+    /// paused.
     Held,
     /// All holders wait, and none of them can be evicted.
     Stuck,
@@ -94,8 +96,9 @@ impl PermitHolders {
         self.free.push(seat.index);
     }
 
-    /// A holder came to rest while somebody waits for a permit. It may have run since, or have ended: whoever says so is not the
-    /// first to know. So what is kept here is only a hint, and the place says what is so.
+    /// A holder came to rest while somebody waits for a permit. It may have run since, or have
+    /// ended: whoever says so is not the first to know. So what is kept here is only a hint, and
+    /// the place says what is so.
     pub(super) fn comes_to_rest<P, E>(&mut self, table: &Table<P, E>, seat: PermitHolder, slot: Slot, since: u64) {
         if !self.searched {
             // The search will find it.
@@ -114,7 +117,8 @@ impl PermitHolders {
         self.victims.push_back(victim);
     }
 
-    /// A holder has used up a slice while somebody waits for a permit. Gives whether that was not known.
+    /// A holder has used up a slice while somebody waits for a permit. Gives whether that was not
+    /// known.
     pub(super) fn is_long(&mut self, seat: PermitHolder) -> bool {
         let before = self.long;
         self.mark(seat.index, |holder| (holder.refused, holder.long) = (false, true));
@@ -190,8 +194,9 @@ impl PermitHolders {
         self.victims.make_contiguous().sort_unstable_by_key(|(since, _, slot)| (*since, slot.index));
     }
 
-    /// Whether all holders, which have refused to give way, have not run since. One that has run is forgotten as a refuser: it is asked
-    /// again when it rests. So each look either finds all as they were or has less to do the next time.
+    /// Whether all holders, which have refused to give way, have not run since. One that has run is
+    /// forgotten as a refuser: it is asked again when it rests. So each look either finds all as
+    /// they were or has less to do the next time.
     fn check_refusals<P, E>(&mut self, table: &Table<P, E>) -> Reclaim {
         let mut way = Reclaim::Stuck;
         for index in 0..self.holders.len() {
@@ -244,7 +249,8 @@ fn at_rest<P, E>(table: &Table<P, E>, slot: Slot) -> Option<Value> {
     (word.generation() == slot.generation && word.rests()).then_some(word)
 }
 
-/// The word of a holder that rests and cannot be evicted: it has refused to be and has not run since, or is held in the middle of a step.
+/// The word of a holder that rests and cannot be evicted: it has refused to be and has not run
+/// since, or is held in the middle of a step.
 fn stays<P, E>(table: &Table<P, E>, slot: Slot) -> Option<Value> {
     // The word first: who sees that it rests sees since when.
     let word = at_rest(table, slot)?;

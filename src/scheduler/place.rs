@@ -1,16 +1,20 @@
 //! A place of the slot table: the state word, the event queue and the process itself.
 //!
-//! **The event queue** has many producers and one consumer. It is a vector behind a lock that is held for one push or one take;
-//! the consumer takes it whole. WAKE and MAIL in the word change only under that lock, together with the queue, so that they say
-//! exactly whether there is something in it. FIFO per sender follows: a sender's second post comes after its first one returned,
-//! and finds the process woken (the first event went along with it and is first in the batch) or goes behind the first.
+//! **The event queue** has many producers and one consumer. It is a vector behind a lock that is
+//! held for one push or one take; the consumer takes it whole. WAKE and MAIL in the word change
+//! only under that lock, together with the queue, so that they say exactly whether there is
+//! something in it. FIFO per sender follows: a sender's second post comes after its first one
+//! returned, and finds the process woken (the first event went along with it and is first in the
+//! batch) or goes behind the first.
 //!
-//! **The first event travels with the process.** A post that wakes a process whose queue is empty needs no queue at all: the event
-//! goes to the run queue beside the slot. That is every hop of a ping-pong, and saves two locked sections of it.
+//! **The first event travels with the process.** A post that wakes a process whose queue is empty
+//! needs no queue at all: the event goes to the run queue beside the slot. That is every hop of a
+//! ping-pong, and saves two locked sections of it.
 //!
-//! *Rejected*: a lock-free list of nodes. Without unsafe code it allocates per event (crossbeam's `SegQueue` a block of 31), and
-//! what it saves is one uncontended lock (12 ns, two atomic operations, against one) on the slow way only. *Rejected*: a
-//! spinning lock, whose unlock would be a plain store (6 ns): a producer that loses its core inside would have the others spin.
+//! *Rejected*: a lock-free list of nodes. Without unsafe code it allocates per event (crossbeam's
+//! `SegQueue` a block of 31), and what it saves is one uncontended lock (12 ns, two atomic
+//! operations, against one) on the slow way only. *Rejected*: a spinning lock, whose unlock would
+//! be a plain store (6 ns): a producer that loses its core inside would have the others spin.
 
 use super::admission::Joins;
 use super::buffers::Buffers;
@@ -84,8 +88,9 @@ pub(crate) struct Place<P, E> {
     events: Mutex<Vec<E>>,
     /// Opened by the worker that moved the word to Running or Evicting, by nobody else.
     pub(crate) body: Exclusive<Option<Body<P>>>,
-    /// When the holder of a permit began to wait; `u64::MAX` where it cannot be evicted. Written by the worker that steps it, read
-    /// by whoever looks for someone to evict: a wrong order there costs nothing but the order.
+    /// When the holder of a permit began to wait; `u64::MAX` where it cannot be evicted. Written by
+    /// the worker that steps it, read by whoever looks for someone to evict: a wrong order there
+    /// costs nothing but the order.
     pub(crate) since: AtomicU64,
     /// The number of its entry in the admission queue, where it has one. Under that queue's lock.
     pub(crate) entry: AtomicU64,
@@ -137,7 +142,8 @@ impl<P, E> Place<P, E> {
         }
     }
 
-    /// A worker takes the process; `batch` gets what it has not heard. `first` came along with it and is older than all the queue.
+    /// A worker takes the process; `batch` gets what it has not heard. `first` came along with it
+    /// and is older than all the queue.
     #[inline]
     pub(crate) fn start(&self, first: Option<E>, batch: &mut Vec<E>, buffers: &mut Buffers<E>) -> Started {
         batch.extend(first);

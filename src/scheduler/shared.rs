@@ -121,8 +121,8 @@ impl<C: Commit> Shared<C> {
         }
     }
 
-    /// Never back. Under the lock of the other threads, so that none of them starts a process after that. The commit point knows before, so
-    /// that whoever is refused because of it can ask there.
+    /// Never back. Under the lock of the other threads, so that none of them starts a process after
+    /// that. The commit point knows before, so that whoever is refused because of it can ask there.
     pub(crate) fn advance(&self, phase: Phase) {
         if foreign::call(|| self.commit.closing()).is_err() {
             self.panicked_outside();
@@ -136,7 +136,8 @@ impl<C: Commit> Shared<C> {
         self.table.get(slot.index).expect("invariant: a slot names a place of the table")
     }
 
-    /// Puts a process into a free place. It is counted before anybody can run it, so that ends never outnumber starts.
+    /// Puts a process into a free place. It is counted before anybody can run it, so that ends
+    /// never outnumber starts.
     pub(crate) fn spawn(
         &self,
         free: &mut FreeSlots,
@@ -219,7 +220,8 @@ impl<C: Commit> Shared<C> {
         self.counters_outside().panics.add(1);
     }
 
-    /// The counters of other threads have one writer at a time: whoever holds the lock of `outside`.
+    /// The counters of other threads have one writer at a time: whoever holds the lock of
+    /// `outside`.
     fn counters_outside(&self) -> &Counters {
         &self.counters[self.workers()]
     }
@@ -259,7 +261,8 @@ impl<C: Commit> Shared<C> {
         if waits { Placed::Waits } else { Placed::Enqueue }
     }
 
-    /// Does what can be done for those who wait for permits. Gives the processes that are to be enqueued, one by one.
+    /// Does what can be done for those who wait for permits. Gives the processes that are to be
+    /// enqueued, one by one.
     pub(crate) fn attend(&self, mut enqueue: impl FnMut(Slot)) {
         loop {
             match self.admission.next(&self.table) {
@@ -286,7 +289,8 @@ impl<C: Commit> Shared<C> {
         self.ask(|| self.commit.admits_slowly(&body.process, seat.allocation))
     }
 
-    /// Tells a process that it has its permit. A panic is not its end: what it is worth after it shows in its next step.
+    /// Tells a process that it has its permit. A panic is not its end: what it is worth after it
+    /// shows in its next step.
     pub(super) fn tell_admitted(&self, slot: Slot) {
         let mut body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
         let body = body.as_mut().expect("invariant: an occupied place has a body");
@@ -319,7 +323,8 @@ impl<C: Commit> Shared<C> {
             let mut body = place.body.open().expect("invariant: one that is evicting belongs to its evictor");
             let body = body.as_mut().expect("invariant: an occupied place has a body");
             let seat = body.standing.seat().expect("invariant: who is evicted has a seat");
-            // A panic is as good as a refusal; what the process is worth after it shows in its next step.
+            // A panic is as good as a refusal; what the process is worth after it shows in its next
+            // step.
             let eviction = if self.ask(|| self.commit.evict(&mut body.process)) {
                 body.standing = Standing::Waits(Joins::Evicted);
                 Eviction::Done

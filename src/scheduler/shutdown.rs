@@ -1,10 +1,11 @@
 //! Shutdown, in numbered steps.
 //!
-//! 1. *Closing*: no process is accepted any more. A thread that is no worker looks at the phase under the lock under which it starts
-//!    processes; a worker looks at each turn's beginning, and acknowledges. So a process that is submitted meanwhile is either
-//!    refused, or accepted before its worker acknowledged: then step 2 finds it.
-//! 2. Every living process is resumed where it is paused, and cancelled through [`Commit::cancel`], once. This is repeated for those
-//!    that were started late until every worker has acknowledged.
+//! 1. *Closing*: no process is accepted any more. A thread that is no worker looks at the phase
+//!    under the lock under which it starts processes; a worker looks at each turn's beginning, and
+//!    acknowledges. So a process that is submitted meanwhile is either refused, or accepted before
+//!    its worker acknowledged: then step 2 finds it.
+//! 2. Every living process is resumed where it is paused, and cancelled through [`Commit::cancel`],
+//!    once. This is repeated for those that were started late until every worker has acknowledged.
 //! 3. Wait until all have ended, or the time is over.
 //! 4. *Stopped*: the workers leave at the end of their slice, and are waited for.
 //! 5. Report who has not ended.
@@ -63,7 +64,8 @@ impl<C: Commit> Shared<C> {
 }
 
 impl<C: Commit> Scheduler<C> {
-    /// Refuses new processes, cancels all that live, waits until they have ended or `timeout` is over, and stops the workers.
+    /// Refuses new processes, cancels all that live, waits until they have ended or `timeout` is
+    /// over, and stops the workers.
     ///
     /// A worker in the middle of a slice is waited for in any case.
     #[must_use]
@@ -75,7 +77,8 @@ impl<C: Commit> Scheduler<C> {
         shared.sleep.wake_all();
         let mut told = HashSet::new();
         loop {
-            // Closed or not is asked before the search: if it was closed before, the search finds everybody.
+            // Closed or not is asked before the search: if it was closed before, the search finds
+            // everybody.
             let is_closed = shared.is_closed();
             shared.cancel_all(&mut told);
             if is_closed {
@@ -98,8 +101,8 @@ fn wait<C: Commit>(shared: &Shared<C>, deadline: Option<Instant>) -> bool {
 }
 
 impl<C: Commit> VirtualScheduler<C> {
-    /// Steps 1 and 2 of a shutdown: refuses new processes and cancels all that live. Where a worker starts one before its next turn
-    /// begins, that one is found by another call.
+    /// Steps 1 and 2 of a shutdown: refuses new processes and cancels all that live. Where a worker
+    /// starts one before its next turn begins, that one is found by another call.
     pub fn close(&mut self) {
         self.shared.advance(Phase::Closing);
         self.shared.sleep.wake_all();

@@ -1,12 +1,14 @@
 //! Parking: how a worker goes to sleep without missing work, and how few workers are woken.
 //!
-//! A worker is *active* (it has work), *searching* (it looks at others' queues) or *asleep*. One word counts the searching and the
-//! sleeping ones; a list names the sleepers; each has a signal of its own, a flag under a mutex.
+//! A worker is *active* (it has work), *searching* (it looks at others' queues) or *asleep*. One
+//! word counts the searching and the sleeping ones; a list names the sleepers; each has a signal of
+//! its own, a flag under a mutex.
 //!
-//! **Against lost wake-ups.** A producer pushes, *then* fences, *then* reads the counts. A worker that goes to sleep announces itself
-//! in the counts, *then* fences, *then* looks at every queue once more, *then* waits. All fences are sequentially consistent, so in their one
-//! order either the producer's comes first, and the sleeper's look finds the job; or the sleeper's, and the producer reads that
-//! somebody sleeps.
+//! **Against lost wake-ups.** A producer pushes, *then* fences, *then* reads the counts. A worker
+//! that goes to sleep announces itself in the counts, *then* fences, *then* looks at every queue
+//! once more, *then* waits. All fences are sequentially consistent, so in their one order either
+//! the producer's comes first, and the sleeper's look finds the job; or the sleeper's, and the
+//! producer reads that somebody sleeps.
 //!
 //! **Few wake-ups.** A producer wakes nobody while a worker searches: that worker will find the
 //! job. This is sound because a searcher that stops searching does one of two things. It goes to
@@ -18,8 +20,8 @@
 //! so that a second producer does not wake a second one.
 //!
 //! - **P1** the sleeping count is the length of the list, except within the lock of the list.
-//! - **P2** a worker is in the list at most once; whoever takes it out sets its signal, and counts it as searching, unless it is
-//!   the worker itself.
+//! - **P2** a worker is in the list at most once; whoever takes it out sets its signal, and counts
+//!   it as searching, unless it is the worker itself.
 //! - **P3** a signal may be late or left over: what happened is read from the list.
 
 use crate::base::sync::{AtomicU64, Mutex, Ordering, Signal, fence};
@@ -71,7 +73,8 @@ impl Sleep {
         self.counts.load(Ordering::Relaxed) == 0
     }
 
-    /// Wakes a sleeper where that is called for, as far as one can tell without a fence: [`Self::notify`] must follow in time.
+    /// Wakes a sleeper where that is called for, as far as one can tell without a fence:
+    /// [`Self::notify`] must follow in time.
     #[inline]
     pub(crate) fn hint(&self) {
         if Self::is_called_for(self.counts.load(Ordering::Relaxed)) {
@@ -120,7 +123,8 @@ impl Sleep {
     pub(crate) fn search(&self) -> bool {
         let workers = self.signals.len() as u64;
         let counts = self.counts.load(Ordering::Relaxed);
-        // Two may pass here at once and be one too many: that costs a look at some queues and nothing else.
+        // Two may pass here at once and be one too many: that costs a look at some queues and
+        // nothing else.
         if searching(counts) > 0 && 2 * searching(counts) >= workers {
             return false;
         }
@@ -141,8 +145,9 @@ impl Sleep {
         }
     }
 
-    /// Parks a worker that found nothing. `is_needed` looks at every queue and at what else a worker must not sleep for. One with a
-    /// deadline keeps the timers, and is the last to be woken for a job.
+    /// Parks a worker that found nothing. `is_needed` looks at every queue and at what else a
+    /// worker must not sleep for. One with a deadline keeps the timers, and is the last to be woken
+    /// for a job.
     pub(crate) fn park(
         &self,
         worker: usize,

@@ -1,13 +1,15 @@
 //! The slot table: where processes are, found by index and generation.
 //!
-//! Chunks of doubling size are allocated once and never moved or given back, so a lookup is two loads and writes no shared memory.
-//! Free places are kept by each worker for itself; they pass between workers in batches.
+//! Chunks of doubling size are allocated once and never moved or given back, so a lookup is two
+//! loads and writes no shared memory. Free places are kept by each worker for itself; they pass
+//! between workers in batches.
 
 use super::place::Place;
 use crate::base::sync::{AtomicUsize, Mutex, Ordering};
 use std::sync::OnceLock;
 
-/// Places of the first chunk; each further one is twice as large as the one before. (A model pays for each of them.)
+/// Places of the first chunk; each further one is twice as large as the one before. (A model pays
+/// for each of them.)
 const FIRST: usize = if cfg!(loom) { 2 } else { 64 };
 /// Enough for every index of 32 bits.
 const CHUNKS: usize = 27;
@@ -20,7 +22,8 @@ type Chunk<P, E> = Box<[Place<P, E>]>;
 #[derive(Debug)]
 pub(crate) struct Table<P, E> {
     chunks: [OnceLock<Chunk<P, E>>; CHUNKS],
-    /// Places that were given out at least once. Claimed by `fetch_update`; nothing is published by it.
+    /// Places that were given out at least once. Claimed by `fetch_update`; nothing is published by
+    /// it.
     used: AtomicUsize,
     limit: usize,
     free: Mutex<Vec<u32>>,
@@ -50,7 +53,8 @@ impl<P, E> Table<P, E> {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Moves free places into `free`: some that were given back, or a block of new ones. None: the table is full.
+    /// Moves free places into `free`: some that were given back, or a block of new ones. None: the
+    /// table is full.
     fn refill(&self, free: &mut Vec<u32>) {
         {
             let mut shared = self.free.lock();

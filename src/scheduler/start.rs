@@ -21,7 +21,8 @@ pub struct Config {
     pub outside: Option<Arc<Budget>>,
     /// Where thieves begin to look is drawn from it.
     pub seed: u64,
-    /// Fuel of a slice: a worker whose turns have used so much since it last looked at the global queue looks there first.
+    /// Fuel of a slice: a worker whose turns have used so much since it last looked at the global
+    /// queue looks there first.
     pub slice_fuel: u64,
     /// What timers are measured by.
     pub clock: Clock,
@@ -54,7 +55,8 @@ pub(crate) fn build<C: Commit>(commit: Arc<C>, config: &Config) -> (Arc<Shared<C
     (shared, workers)
 }
 
-/// A scheduler with a thread for each worker. Dropped, it stops its workers where they are; [`Scheduler::shutdown`] is the clean way.
+/// A scheduler with a thread for each worker. Dropped, it stops its workers where they are;
+/// [`Scheduler::shutdown`] is the clean way.
 pub struct Scheduler<C: Commit> {
     pub(crate) shared: Arc<Shared<C>>,
     pub(crate) threads: Vec<thread::JoinHandle<()>>,

@@ -4,8 +4,9 @@
 //!  63        32 31       8 7      0
 //! | generation |   bits   | state  |
 //! ```
-//! Each transition is one successful read-modify-write, and returns what its caller must do. The generation stands in the same word,
-//! so that an event for a former tenant fails in that very operation.
+//! Each transition is one successful read-modify-write, and returns what its caller must do. The
+//! generation stands in the same word, so that an event for a former tenant fails in that very
+//! operation.
 //!
 //! | from | on | to | duty of the caller |
 //! |---|---|---|---|
@@ -43,13 +44,14 @@
 //!
 //! An interrupt sets the bit of its reason: VISIT, CANCEL or END.
 //!
-//! While PAUSED is set nothing wakes: Blocked, Idle and Evicted keep their state and collect bits, and a slice or step that ends in
-//! Preempted or Ready gets HELD instead of being enqueued. HELD says that the process goes on once it is resumed, whether or not
-//! anything has come for it. It outlasts an eviction, and is there without PAUSED only while one is under way.
+//! While PAUSED is set nothing wakes: Blocked, Idle and Evicted keep their state and collect bits,
+//! and a slice or step that ends in Preempted or Ready gets HELD instead of being enqueued. HELD
+//! says that the process goes on once it is resumed, whether or not anything has come for it. It
+//! outlasts an eviction, and is there without PAUSED only while one is under way.
 //!
-//! **WAKE and MAIL say that the event queue is not empty.** They are set and cleared only under the lock of the event queue (see
-//! [`Place`](super::place::Place)), so outside of it a word without them proves an empty queue at that moment. Every other
-//! transition may happen without the lock.
+//! **WAKE and MAIL say that the event queue is not empty.** They are set and cleared only under the
+//! lock of the event queue (see [`Place`](super::place::Place)), so outside of it a word without
+//! them proves an empty queue at that moment. Every other transition may happen without the lock.
 
 use super::{Interrupt, Next, Pause, Permitted, Wake};
 use crate::base::sync::{AtomicU64, Ordering};
@@ -122,7 +124,8 @@ bits! {
     END,
     /// An operator holds the process.
     PAUSED,
-    /// It is Ready or Preempted but in no queue, because it is paused; or it was Ready so when it was evicted.
+    /// It is Ready or Preempted but in no queue, because it is paused; or it was Ready so when it
+    /// was evicted.
     HELD,
     /// Evicting or Evicted from Idle and not from Blocked.
     ANY,
@@ -223,7 +226,8 @@ impl Value {
         }
     }
 
-    /// The state after bits changed, for a process that may be waiting; and what follows for whoever changed them.
+    /// The state after bits changed, for a process that may be waiting; and what follows for
+    /// whoever changed them.
     fn heard(self) -> (Self, Heard) {
         let state = self.state();
         let waits_for = match state {
@@ -241,7 +245,8 @@ impl Value {
         let next = self.without(HELD);
         match state {
             State::Preempted => (next, Heard::Woken),
-            // One that is to be stepped for an event hears with it that it was interrupted, and one that is to end needs no permit.
+            // One that is to be stepped for an event hears with it that it was interrupted, and one
+            // that is to end needs no permit.
             State::Evicted if is_ended && !self.has(END) => (next.to(State::Admitting), Heard::Admit),
             _ if is_ended || self.has(INTERRUPTED) => (next.to(State::Ready), Heard::Woken),
             _ => (self, Heard::Pending),
@@ -301,7 +306,8 @@ pub(crate) enum Heard {
     Woken,
     /// The caller woke it and joins it to the admission queue.
     Admit,
-    /// The caller took it out of the admission queue and enqueues it: those behind it are to be looked after.
+    /// The caller took it out of the admission queue and enqueues it: those behind it are to be
+    /// looked after.
     Left,
 }
 
@@ -356,9 +362,11 @@ impl Word {
         Value(self.0.load(Ordering::Acquire))
     }
 
-    /// One read-modify-write: `change` gives the new value and the result. Nothing is written where it gives back the old value.
+    /// One read-modify-write: `change` gives the new value and the result. Nothing is written where
+    /// it gives back the old value.
     ///
-    /// `AcqRel`, its partners are all other transitions: whoever takes the process sees what the one before did with it.
+    /// `AcqRel`, its partners are all other transitions: whoever takes the process sees what the
+    /// one before did with it.
     fn update<R>(&self, mut change: impl FnMut(Value) -> (Value, R)) -> R {
         let mut old = Value(self.0.load(Ordering::Relaxed));
         loop {
@@ -373,8 +381,9 @@ impl Word {
         }
     }
 
-    /// A free place gets a tenant, with its permit or without. A store is enough: nobody changes the word of a free place, since every
-    /// other transition leaves Complete alone. Release: its partner is whoever hears of the slot.
+    /// A free place gets a tenant, with its permit or without. A store is enough: nobody changes
+    /// the word of a free place, since every other transition leaves Complete alone. Release: its
+    /// partner is whoever hears of the slot.
     pub(crate) fn occupy(&self, permitted: Permitted, before: Before) {
         let old = Value(self.0.load(Ordering::Relaxed));
         debug_assert_eq!(old.state(), State::Complete, "an occupied place was given away");
@@ -392,8 +401,8 @@ impl Word {
         self.0.store(Value::new(generation, state, bits | fresh).0, Ordering::Release);
     }
 
-    /// The quick way to post: wakes a process that waits and has nothing in its event queue. Needs no lock, since it leaves WAKE
-    /// and MAIL alone.
+    /// The quick way to post: wakes a process that waits and has nothing in its event queue. Needs
+    /// no lock, since it leaves WAKE and MAIL alone.
     pub(crate) fn claim(&self, generation: u32, wake: Wake) -> Claim {
         self.update(|old| match old.state() {
             _ if !old.is_of(generation) => (old, Claim::Gone),
@@ -413,8 +422,8 @@ impl Word {
         self.update(|old| if old.is_of(generation) { old.with(bit).heard() } else { (old, Heard::Gone) })
     }
 
-    /// Sets the bit of the reason. One that is to end does not wait for its permit any longer, and one that is asked to end not for
-    /// its first.
+    /// Sets the bit of the reason. One that is to end does not wait for its permit any longer, and
+    /// one that is asked to end not for its first.
     pub(crate) fn interrupt(&self, generation: u32, why: Interrupt) -> Heard {
         let leaves_if = match why {
             Interrupt::Visit => 0,
@@ -439,8 +448,8 @@ impl Word {
         })
     }
 
-    /// Whoever woke one that was evicted has done with its body, and joins it to the admission queue. Otherwise it is to end, and is
-    /// enqueued.
+    /// Whoever woke one that was evicted has done with its body, and joins it to the admission
+    /// queue. Otherwise it is to end, and is enqueued.
     pub(crate) fn queue(&self) -> Heard {
         self.update(|old| {
             debug_assert!(old.state() == State::Admitting && !old.has(QUEUED), "queued twice: {old:?}");
@@ -448,7 +457,8 @@ impl Word {
         })
     }
 
-    /// A worker takes the process, without the lock of its event queue. Nothing: there are events, the lock is needed.
+    /// A worker takes the process, without the lock of its event queue. Nothing: there are events,
+    /// the lock is needed.
     pub(crate) fn start_quiet(&self) -> Option<Started> {
         self.update(|old| {
             if old.state() == State::Ready && old.has(WAKE | MAIL) {
@@ -459,7 +469,8 @@ impl Word {
         })
     }
 
-    /// A worker takes the process and holds the lock of its event queue, which it takes before it gives the lock up.
+    /// A worker takes the process and holds the lock of its event queue, which it takes before it
+    /// gives the lock up.
     pub(crate) fn start(&self) -> Started {
         self.update(Self::started)
     }

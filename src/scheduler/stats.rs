@@ -5,7 +5,8 @@ use crate::base::sync::{AtomicU64, Ordering};
 /// Declares the counters of one worker and their sum.
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// The counters of one worker, which alone writes them. On cache lines of their own: reading them disturbs nobody.
+        /// The counters of one worker, which alone writes them. On cache lines of their own:
+        /// reading them disturbs nobody.
         #[derive(Debug)]
         #[repr(align(128))]
         pub(crate) struct Counters { $(pub(crate) $name: Counter,)* }
@@ -16,8 +17,8 @@ macro_rules! counters {
             }
         }
 
-        /// What the scheduler has done so far. The counters are read one after another while workers go on, so they may not fit each
-        /// other to the last one.
+        /// What the scheduler has done so far. The counters are read one after another while
+        /// workers go on, so they may not fit each other to the last one.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         #[non_exhaustive]
         pub struct Stats {
@@ -28,7 +29,8 @@ macro_rules! counters {
             pub admissions_waited: u64,
             /// Permits that were given outside the pool.
             pub admitted_outside: u64,
-            /// Processes that were refused, since nobody gave way and there was no room outside the pool.
+            /// Processes that were refused, since nobody gave way and there was no room outside the
+            /// pool.
             pub admissions_refused: u64,
             /// Processes that wait for a permit now.
             pub admitting: u64,
@@ -82,7 +84,8 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// Only by the one writer. Release, so that who reads `completed` and then `spawned` finds each end's start.
+    /// Only by the one writer. Release, so that who reads `completed` and then `spawned` finds each
+    /// end's start.
     #[inline]
     pub(crate) fn add(&self, count: u64) {
         self.0.store(self.0.load(Ordering::Relaxed) + count, Ordering::Release);

@@ -1,23 +1,29 @@
 //! Timers: a queue of our own, by due time and then in the order in which they were set.
 //!
-//! Nobody is woken for a timer but the one worker that is parked longest with the nearest deadline, the *keeper*; busy workers look
-//! at the nearest due time between turns. So a host that has nothing to do until a timer is due makes no system call until then.
+//! Nobody is woken for a timer but the one worker that is parked longest with the nearest deadline,
+//! the *keeper*; busy workers look at the nearest due time between turns. So a host that has
+//! nothing to do until a timer is due makes no system call until then.
 //!
-//! - **T1** `next` is when the queue's first timer is due: it changes under the lock, with the queue.
-//! - **T2** A worker that parks while a timer is set either becomes the keeper, or there is one with a deadline as early.
+//! - **T1** `next` is when the queue's first timer is due: it changes under the lock, with the
+//!   queue.
+//! - **T2** A worker that parks while a timer is set either becomes the keeper, or there is one
+//!   with a deadline as early.
 //! - **T3** Timers that are due are drained as one batch.
 //!
-//! Where timers lie dense, keepers rest at least [`REST`] between two batches: 100,000 timers within two seconds are 8,000 parks
-//! and not 100,000. A timer that stands alone is as precise as the machine parks.
+//! Where timers lie dense, keepers rest at least [`REST`] between two batches: 100,000 timers
+//! within two seconds are 8,000 parks and not 100,000. A timer that stands alone is as precise as
+//! the machine parks.
 //!
-//! When the only awake worker is in the middle of a slice, a timer is late by the rest of that slice.
+//! When the only awake worker is in the middle of a slice, a timer is late by the rest of that
+//! slice.
 
 use crate::base::Monotonic;
 use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use crate::process::Micros;
 use std::collections::BTreeMap;
 
-/// The least time between two batches that a keeper is woken for. Arbitrary: an eighth of what tokio's and Erlang's wheels may be late.
+/// The least time between two batches that a keeper is woken for. Arbitrary: an eighth of what
+/// tokio's and Erlang's wheels may be late.
 const REST: Micros = Micros(250);
 const NEVER: u64 = u64::MAX;
 
@@ -60,7 +66,8 @@ impl<T> Queue<T> {
 #[derive(Debug)]
 pub(crate) struct Timers<T> {
     queue: Mutex<Queue<T>>,
-    /// The due time of the first one. Stored under the lock with release; read by every worker between turns.
+    /// The due time of the first one. Stored under the lock with release; read by every worker
+    /// between turns.
     next: AtomicU64,
     /// The deadline of the keeper.
     kept: AtomicU64,
@@ -91,7 +98,8 @@ impl<T> Timers<T> {
         (timer, first)
     }
 
-    /// Takes a timer back, unless it has fired. Nobody has to know: who sleeps for it wakes once for nothing.
+    /// Takes a timer back, unless it has fired. Nobody has to know: who sleeps for it wakes once
+    /// for nothing.
     pub(crate) fn unset(&self, timer: TimerId) {
         let mut queue = self.queue.lock();
         let what = queue.timers.remove(&timer);
@@ -137,7 +145,8 @@ impl<T> Timers<T> {
 
     /// The worker that parked until `deadline` is awake again.
     pub(crate) fn release(&self, deadline: Monotonic) {
-        // Somebody with an earlier deadline may have taken over; then there is nothing to take back.
+        // Somebody with an earlier deadline may have taken over; then there is nothing to take
+        // back.
         let _ = self.kept.compare_exchange(deadline.0, NEVER, Ordering::AcqRel, Ordering::Relaxed);
     }
 

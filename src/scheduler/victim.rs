@@ -1,12 +1,14 @@
 //! In which order a thief looks at the others.
 
-/// Marsaglia's xorshift64 (Journal of Statistical Software 8 (14), 2003): small, seeded, and random enough to spread thieves.
+/// Marsaglia's xorshift64 (Journal of Statistical Software 8 (14), 2003): small, seeded, and random
+/// enough to spread thieves.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Self {
-        // A step of splitmix64, so that seeds close to each other start far apart; zero would stay zero.
+        // A step of splitmix64, so that seeds close to each other start far apart; zero would stay
+        // zero.
         let z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         Self((z ^ (z >> 27)).max(1))

@@ -1,21 +1,22 @@
 //! A worker: one turn at a time, and what it does between turns.
 //!
-//! [`Worker::turn`] finds a process and runs one slice of it. It never waits, so that one thread can drive many workers in any order:
-//! that is the simulator. Waiting is in [`Worker::run`] only.
+//! [`Worker::turn`] finds a process and runs one slice of it. It never waits, so that one thread
+//! can drive many workers in any order: that is the simulator. Waiting is in [`Worker::run`] only.
 //!
-//! **The LIFO slot.** While all workers are busy and turns are shorter than about a microsecond, the
-//! process that was woken or spawned last does not go through the deque: the worker keeps it in its
-//! *LIFO slot* and runs it in its next turn. The order is that of the deque, for a second process
-//! pushes the first one to the bottom. With the slot a hop of a ping-pong takes 32 ns of one worker's
-//! time, without it 47 ns. A process in the slot is out of a thief's reach until the slice that woke it
-//! ends; so the slot is not used once any worker is idle or turns are longer, and each process goes to
-//! the deque at once. The same holds for the processes that said `ready`: at most 16 are put into the
-//! global queue together. Before each slice, which may be the first long one, a worker checks what it
-//! holds back, and sends the wakes that it owes.
+//! **The LIFO slot.** While all workers are busy and turns are shorter than about a microsecond,
+//! the process that was woken or spawned last does not go through the deque: the worker keeps it in
+//! its *LIFO slot* and runs it in its next turn. The order is that of the deque, for a second
+//! process pushes the first one to the bottom. With the slot a hop of a ping-pong takes 32 ns of
+//! one worker's time, without it 47 ns. A process in the slot is out of a thief's reach until the
+//! slice that woke it ends; so the slot is not used once any worker is idle or turns are longer,
+//! and each process goes to the deque at once. The same holds for the processes that said `ready`:
+//! at most 16 are put into the global queue together. Before each slice, which may be the first
+//! long one, a worker checks what it holds back, and sends the wakes that it owes.
 //!
-//! *Rejected*: to put every woken process into the global queue, as some schedulers do. CPU time of the whole bench, own deque against
-//! global queue: ping-pong of two 71 against 147 ms (one worker), 98 against 150 (two); 1,000 pairs 92 against 158; ring 51 against 75;
-//! fib(25) 37 against 79.
+//! *Rejected*: to put every woken process into the global queue, as some schedulers do. CPU time of
+//! the whole bench, own deque against global queue: ping-pong of two 71 against 147 ms (one
+//! worker), 98 against 150 (two); 1,000 pairs 92 against 158; ring 51 against 75; fib(25) 37
+//! against 79.
 
 use super::aside::Chore;
 use super::buffers::Buffers;
@@ -38,7 +39,8 @@ use std::sync::Arc;
 
 /// A slice that takes longer is counted and named.
 const SLOW: Micros = Micros(10_000);
-/// Processes that said `ready` and are put into the global queue together. As many as are taken out of it.
+/// Processes that said `ready` and are put into the global queue together. As many as are taken out
+/// of it.
 const YIELDED_MAX: usize = 16;
 /// Rounds of looking for work before a worker yields its core, and before it parks. Arbitrary. (A
 /// model is after what happens where workers park, and pays for each round.)
@@ -69,7 +71,8 @@ pub(crate) struct Worker<C: Commit> {
     core: Core<C>,
 }
 
-/// The slot of a process that was found, in one register: an `Option<Slot>` would go by way of memory.
+/// The slot of a process that was found, in one register: an `Option<Slot>` would go by way of
+/// memory.
 struct Found(u64);
 
 impl Found {
@@ -170,7 +173,8 @@ impl<C: Commit> Worker<C> {
     /// Runs one slice of one process, if there is any to run.
     pub(crate) fn turn(&mut self) -> TurnOutcome {
         let (shared, core) = (&*self.shared, &mut self.core);
-        // Not where the workers leave without a shutdown: a step that this one still begins is refused nothing.
+        // Not where the workers leave without a shutdown: a step that this one still begins is
+        // refused nothing.
         if !core.closing && shared.phase() == Phase::Closing {
             core.closing = true;
             // Release: whoever sees it sees every process that this worker has started.
@@ -300,7 +304,8 @@ impl<C: Commit> Core<C> {
             counters.timer_batches.add(1);
             counters.timers_fired.add(due.len() as u64);
             let mut context = Context { shared, core: self };
-            // A panic here is the commit point's own and not a process's. The worker must live all the same: others depend on it.
+            // A panic here is the commit point's own and not a process's. The worker must live all
+            // the same: others depend on it.
             let fired = foreign::call(|| shared.commit.fired(&mut context, &mut due));
             self.note(shared, fired);
             self.note(shared, foreign::call(|| due.clear()));
@@ -311,8 +316,9 @@ impl<C: Commit> Core<C> {
         true
     }
 
-    /// Finds a job: in the own deque, in the global queue, with others; or in another order where a rule says so. The event that came
-    /// along goes to the batch at once: a job that is handed on by value is copied each time, which costs a hop some nanoseconds.
+    /// Finds a job: in the own deque, in the global queue, with others; or in another order where a
+    /// rule says so. The event that came along goes to the batch at once: a job that is handed on
+    /// by value is copied each time, which costs a hop some nanoseconds.
     #[inline]
     fn find(&mut self, shared: &Shared<C>) -> Option<Found> {
         let look = self.fairness.look(self.pace.interval());
@@ -430,7 +436,8 @@ impl<C: Commit> Core<C> {
             }
             return;
         }
-        // Nobody is told at once of a job in the own deque that was empty: this worker will take it next.
+        // Nobody is told at once of a job in the own deque that was empty: this worker will take it
+        // next.
         let is_alone = self.lifo_slot.is_none() && self.local.is_empty();
         self.put_down();
         self.local.push(job);
@@ -454,7 +461,8 @@ impl<C: Commit> Core<C> {
         }
     }
 
-    /// Before a slice, which may take long: whatever others could run meanwhile is where they find it, and they are told.
+    /// Before a slice, which may take long: whatever others could run meanwhile is where they find
+    /// it, and they are told.
     #[inline]
     fn lay_open(&mut self, shared: &Shared<C>) {
         debug_assert!(self.lifo_slot.is_none(), "the job in the LIFO slot is run first, or put down");
@@ -535,8 +543,8 @@ impl<C: Commit> Core<C> {
 
     #[inline]
     fn step(&mut self, shared: &Shared<C>, turn: Turn, process: &mut C::Process, events: &mut Vec<C::Event>) -> Next {
-        // After a panic the process is told about and dropped, and never stepped again; the scheduler's own state is not in the middle
-        // of anything while a step runs.
+        // After a panic the process is told about and dropped, and never stepped again; the
+        // scheduler's own state is not in the middle of anything while a step runs.
         let mut context = Context { shared, core: self };
         let stepped = foreign::call(|| {
             let next = shared.commit.step(&mut context, turn, process, events);

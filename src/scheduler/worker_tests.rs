@@ -142,7 +142,8 @@ fn a_visit_does_not_take_a_newcomer_out_of_the_queue() {
     assert_eq!(*told.lock().unwrap(), [(Permitted::Yes, Some(Interrupt::Visit))]);
 }
 
-/// Whoever rests gives way to those that compute, and computes as much as it likes are between it and its next step otherwise.
+/// Whoever rests gives way to those that compute, and computes as much as it likes are between it
+/// and its next step otherwise.
 #[test]
 fn one_that_comes_back_does_not_wait_for_steps_that_are_long() {
     const BYTES: u64 = 100;
@@ -169,7 +170,8 @@ fn one_that_comes_back_does_not_wait_for_steps_that_are_long() {
     }
 }
 
-/// Whatever it is interrupted for: nobody else is evicted for it, and it is stepped once, without its permit.
+/// Whatever it is interrupted for: nobody else is evicted for it, and it is stepped once, without
+/// its permit.
 #[test]
 fn an_interrupt_brings_nobody_back_who_was_evicted() {
     for why in [Interrupt::Visit, Interrupt::Cancel, Interrupt::End] {
@@ -223,7 +225,8 @@ fn what_comes_for_one_without_a_permit_is_heard_when_it_has_one() {
     assert_eq!((heard.load(SeqCst), sum.load(SeqCst)), (1, 7));
 }
 
-/// One that has no permit and goes on as if it had one may have an instance: it is ended, and whoever must know is told.
+/// One that has no permit and goes on as if it had one may have an instance: it is ended, and
+/// whoever must know is told.
 #[test]
 fn who_goes_on_where_it_may_not_is_ended() {
     let mut rig = Rig::new(1);
@@ -276,7 +279,8 @@ fn a_timer_is_late_by_one_turn_at_most_although_turns_were_short_before() {
     }
 }
 
-/// What said `ready` while all workers were busy and turns were short is not kept from one that is idle now.
+/// What said `ready` while all workers were busy and turns were short is not kept from one that is
+/// idle now.
 #[test]
 fn what_said_ready_is_laid_open_before_a_slice_and_the_idle_are_told() {
     let told: Vec<bool> = (1_000..1_061).filter_map(is_told_of_what_said_ready).collect();
@@ -344,7 +348,8 @@ fn a_thief_leaves_the_only_job_of_a_deque_for_some_rounds() {
     }
 }
 
-/// A worker does not tell of the one job in its deque, since it takes that next. Where a rule has it take another first, it does.
+/// A worker does not tell of the one job in its deque, since it takes that next. Where a rule has
+/// it take another first, it does.
 #[test]
 fn a_job_that_another_goes_before_is_told_of() {
     let mut rig = Rig::with_workers(2, 0);
@@ -387,7 +392,8 @@ fn a_job_that_another_goes_before_is_told_of() {
     assert_eq!(steps.load(SeqCst), 5);
 }
 
-/// The same for one that said `ready`, and so lies in the global queue, and a timer that goes before it.
+/// The same for one that said `ready`, and so lies in the global queue, and a timer that goes
+/// before it.
 #[test]
 fn one_that_said_ready_is_told_of_when_a_timer_goes_before_it() {
     let mut rig = Rig::with_workers(2, 0);
@@ -504,7 +510,8 @@ fn one_that_was_stepped_before_waits_for_its_permit_as_one_that_was_evicted() {
     assert_eq!(rig.scheduler.stats().completed, 1);
 }
 
-/// Stopped without a shutdown, nobody has been asked to end: a step that begins at that moment is refused nothing.
+/// Stopped without a shutdown, nobody has been asked to end: a step that begins at that moment is
+/// refused nothing.
 #[test]
 fn the_last_turn_of_a_worker_that_leaves_can_start_a_process() {
     for phase in [shared::Phase::Stopped, shared::Phase::Closing] {

@@ -1,4 +1,5 @@
-//! Admission: one that waits for a permit gets it, however its coming meets the holder's going to rest.
+//! Admission: one that waits for a permit gets it, however its coming meets the holder's going to
+//! rest.
 
 use super::super::admission::{Admission, Duty, Joins};
 use super::super::buffers::Buffers;

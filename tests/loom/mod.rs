@@ -5,11 +5,11 @@
 //! ```
 //! These files belong to `src/scheduler`: they see its private parts.
 //!
-//! `rows` and `admission` hold single shipped types and are explored in every interleaving; `sleep` holds
-//! one too, and says its bound.
-//! `parking`, `permits` and `shutdown` hold shipped workers, whole, and are bounded, except where
-//! they say `unbounded`: a thread that could go on is interrupted no more than three times in a
-//! schedule with one worker, and once in one with two ([`world::Model::of`]).
+//! `rows` and `admission` hold single shipped types and are explored in every interleaving; `sleep`
+//! holds one too, and says its bound. `parking`, `permits` and `shutdown` hold shipped workers,
+//! whole, and are bounded, except where they say `unbounded`: a thread that could go on is
+//! interrupted no more than three times in a schedule with one worker, and once in one with two
+//! ([`world::Model::of`]).
 //!
 //! What the models have in place of the machine is in `base::sync`, and the deque in
 //! `scheduler::local`. Loom does not see how the table of places grows, and takes sequentially

@@ -1,4 +1,5 @@
-//! Parking: nobody sleeps while there is work, however the two meet. A lost wake-up is a deadlock here, which loom reports.
+//! Parking: nobody sleeps while there is work, however the two meet. A lost wake-up is a deadlock
+//! here, which loom reports.
 //!
 //! The workers are the shipped ones, and so is whoever gives them work.
 

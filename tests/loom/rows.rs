@@ -1,7 +1,8 @@
 //! Each row of the transition table against what may come at the same time.
 //!
-//! Whoever is told to enqueue a process runs it at once in its own thread: then "exactly one enqueues" and "never stepped twice
-//! at once" are the same check, for a second one finds the body open.
+//! Whoever is told to enqueue a process runs it at once in its own thread: then "exactly one
+//! enqueues" and "never stepped twice at once" are the same check, for a second one finds the body
+//! open.
 
 use super::super::admission::Joins;
 use super::super::buffers::Buffers;
@@ -522,7 +523,8 @@ fn resume(model: &Model, next: Next) {
     }
 }
 
-/// Whoever finds it without its permit and resumed, or resumed and without its permit, has it go on: one of them does.
+/// Whoever finds it without its permit and resumed, or resumed and without its permit, has it go
+/// on: one of them does.
 #[test]
 fn an_eviction_of_one_that_is_held_while_it_is_resumed() {
     race(

@@ -1,5 +1,5 @@
-//! The chain of wakes by itself. The queue is a plain relaxed counter, so that nothing but the fences
-//! of `Sleep` orders it. Bounded to two interruptions, which whole workers cannot be.
+//! The chain of wakes by itself. The queue is a plain relaxed counter, so that nothing but the
+//! fences of `Sleep` orders it. Bounded to two interruptions, which whole workers cannot be.
 
 use super::super::sleep::{Awake, Sleep};
 use loom::sync::Arc;
@@ -21,7 +21,8 @@ impl Model {
         self.sleep.notify();
     }
 
-    /// Searches, takes one job, and is busy with it for good: the other job is for the other worker.
+    /// Searches, takes one job, and is busy with it for good: the other job is for the other
+    /// worker.
     fn work(&self, worker: usize) {
         let take = |jobs: usize| jobs.checked_sub(1);
         let mut searching = false;

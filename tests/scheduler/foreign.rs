@@ -1,4 +1,5 @@
-//! A commit point that throws wherever it is asked something: workers and other threads of the scheduler live on.
+//! A commit point that throws wherever it is asked something: workers and other threads of the
+//! scheduler live on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -164,7 +165,8 @@ fn whatever_the_commit_point_throws_all_processes_end_and_a_shutdown_returns() {
         let config = Config { workers: 2, capacity: one, ..Config::default() };
         let scheduler = Scheduler::start(world, &config).expect("threads can be had");
         let mut handle = scheduler.handle();
-        // As many that throw as would end all threads there are, and more; the first holds the one permit, and must give way.
+        // As many that throw as would end all threads there are, and more; the first holds the one
+        // permit, and must give way.
         let slots: Vec<Slot> = (0..6)
             .map(|_| handle.spawn(Process { throws, begun: false }, one).unwrap_or_else(|_| panic!("it is open")))
             .collect();

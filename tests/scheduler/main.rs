@@ -133,7 +133,8 @@ fn one_that_is_too_large_for_the_pool_goes_outside() {
     assert_eq!(finish(scheduler).admitted_outside, 1);
 }
 
-/// On the only worker the neighbour would not go on, and so neither eviction nor admission would end.
+/// On the only worker the neighbour would not go on, and so neither eviction nor admission would
+/// end.
 #[test]
 fn slow_evictions_and_admissions_hold_no_worker_up() {
     let (world, scheduler) = start(1, 1);
@@ -146,7 +147,8 @@ fn slow_evictions_and_admissions_hold_no_worker_up() {
     finish(scheduler);
 }
 
-/// The same with what is left of a process that has ended; its permit is free only when that is gone.
+/// The same with what is left of a process that has ended; its permit is free only when that is
+/// gone.
 #[test]
 fn a_slow_drop_holds_no_worker_up() {
     let (world, scheduler) = start(1, 1);
@@ -160,7 +162,8 @@ fn a_slow_drop_holds_no_worker_up() {
     finish(scheduler);
 }
 
-/// It is counted as ended when it begins to be dropped; but whoever has waited for the shutdown may take its memory away.
+/// It is counted as ended when it begins to be dropped; but whoever has waited for the shutdown may
+/// take its memory away.
 #[test]
 fn a_shutdown_waits_for_what_is_dropped_aside() {
     struct Held(Arc<AtomicBool>);
@@ -277,7 +280,8 @@ fn a_paused_process_hears_everything_when_it_is_resumed() {
     handle.pause(sink, Pause::On);
     handle.post(sink, 2, Wake::Message);
     handle.post(sink, 3, Wake::Event);
-    // It is paused and both came after that; another process that runs meanwhile shows that the workers had time for it.
+    // It is paused and both came after that; another process that runs meanwhile shows that the
+    // workers had time for it.
     spawn(&mut handle, Process::fib(10, Permit::NONE), Permit::NONE);
     assert_eq!(world.wait(1), [55]);
     assert_eq!(world.heard.load(Ordering::Acquire), 1, "it was stepped while it is paused");

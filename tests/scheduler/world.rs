@@ -85,7 +85,8 @@ impl Drop for Process {
 enum Evicts {
     AtOnce,
     Never,
-    /// When the others have taken a hundred steps meanwhile; so it is with its admission and its end.
+    /// When the others have taken a hundred steps meanwhile; so it is with its admission and its
+    /// end.
     Slowly,
 }
 

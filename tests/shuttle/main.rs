@@ -1,4 +1,5 @@
-//! The whole scheduler, with its threads, under random schedules at the grain of every lock and atomic access.
+//! The whole scheduler, with its threads, under random schedules at the grain of every lock and
+//! atomic access.
 //!
 //! ```text
 //! RUSTFLAGS="--cfg shuttle" cargo test --no-default-features --release --target-dir target/shuttle --test shuttle
@@ -68,7 +69,8 @@ impl Bench {
     }
 }
 
-/// Runs a scheduler with the world's commit point, then shuts it down: all must have ended, and nobody may have complained.
+/// Runs a scheduler with the world's commit point, then shuts it down: all must have ended, and
+/// nobody may have complained.
 fn check(workers: &[usize], permits: u32, test: fn(&Bench)) {
     check_outside(workers, permits, None, test);
 }
@@ -106,9 +108,10 @@ fn check_one(workers: usize, permits: u32, room: Option<u64>, test: fn(&Bench)) 
         assert_eq!(shutdown.stats.spawned, shutdown.stats.completed);
         assert_eq!(outside.map_or(0, |outside| outside.used()), 0);
     };
-    // Two ways to draw schedules: evenly, and with few switches at the worst places (Burckhardt et al., ASPLOS 2010). The second
-    // is unfair: where one thread waits by looking again and again for what another does, the other may never have its turn. Such
-    // a schedule is given up and proves nothing; the first way, which is fair, fails where nothing gets on.
+    // Two ways to draw schedules: evenly, and with few switches at the worst places (Burckhardt et
+    // al., ASPLOS 2010). The second is unfair: where one thread waits by looking again and again
+    // for what another does, the other may never have its turn. Such a schedule is given up and
+    // proves nothing; the first way, which is fair, fails where nothing gets on.
     shuttle::check_random(run, schedules());
     let mut config = shuttle::Config::new();
     config.max_steps = shuttle::MaxSteps::ContinueAfter(STEPS_MAX);
@@ -235,7 +238,8 @@ fn interrupts_pauses_and_answers_from_outside() {
     });
 }
 
-/// The only permit is with one that is paused, resumed and paused again: newcomers get it meanwhile, and it goes on.
+/// The only permit is with one that is paused, resumed and paused again: newcomers get it
+/// meanwhile, and it goes on.
 fn newcomers_while_the_holder_is_paused(bench: &Bench, holder: Process) {
     let done = bench.scheduler.handle().commit().expect_results(4);
     let holder = bench.spawn(holder, ONE);

@@ -1,4 +1,5 @@
-//! Who runs what, when two workers compute fib(4) by spawning: the rules of fork and join, turn by turn.
+//! Who runs what, when two workers compute fib(4) by spawning: the rules of fork and join, turn by
+//! turn.
 
 use std::sync::{Arc, Mutex};
 use wfhost::base::Monotonic;
@@ -91,7 +92,8 @@ fn fib_of_4_on_two_workers() {
     turn(2, "fib(3) forks fib(2), fib(1) (stolen)");
     turn(1, "fib(2) = 1");
     turn(2, "fib(1) = 1");
-    // fib(2) of fib(3) lies at W2's head, behind fib(3) itself, which fib(1) woke and which W2 takes first.
+    // fib(2) of fib(3) lies at W2's head, behind fib(3) itself, which fib(1) woke and which W2
+    // takes first.
     turn(1, "fib(4) hears one of two");
     turn(1, "fib(2) = 1 (stolen)");
     turn(2, "fib(3) = 2");

@@ -1,12 +1,13 @@
-//! Nothing that is ready starves, whatever else goes on: pairs that wake each other for ever, processes that are always ready, and
-//! hogs that use up every slice.
+//! Nothing that is ready starves, whatever else goes on: pairs that wake each other for ever,
+//! processes that are always ready, and hogs that use up every slice.
 
 use std::sync::{Arc, Mutex};
 use wfhost::process::Permit;
 use wfhost::scheduler::{Commit, Config, Next, Port, Slot, Turn, TurnOutcome, VirtualScheduler, Wake};
 use wfhost::sim::Dice;
 
-/// Notes since when each process is ready, in turns of all workers, and how long one of each kind has waited at most.
+/// Notes since when each process is ready, in turns of all workers, and how long one of each kind
+/// has waited at most.
 #[derive(Default)]
 struct Clock {
     now: u64,
@@ -136,7 +137,7 @@ fn whoever_is_ready_runs_within_a_bounded_number_of_turns() {
         }
     }
     println!("players, yielders, hogs, listeners waited at most {longest:?} turns of all workers");
-    // Three workers look at the global queue every 61 turns each, and at most some dozen processes are in line: without the rules
-    // somebody waits all the 20,000 turns.
+    // Three workers look at the global queue every 61 turns each, and at most some dozen processes
+    // are in line: without the rules somebody waits all the 20,000 turns.
     assert!(longest.iter().all(|wait| *wait < 3_000), "{longest:?}");
 }
