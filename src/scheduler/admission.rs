@@ -1,47 +1,47 @@
-//! Admission: who holds a permit, who waits for one, and who has to give one up.
+//! Admission: which processes hold a permit, which wait for one, and which must give one up.
 //!
-//! A permit is what one instance takes of the pool. A process that needs one and finds none joins
-//! the admission queue, and is in no run queue. While somebody waits, the holder that has *rested*
-//! longest is evicted: one that is Blocked or Idle, or held by a pause. Where every holder is
-//! running or in a run queue, the newcomer waits. Without eviction a hundred parents that wait for
-//! children, on a pool of a hundred, would never end; and a run that an operator has paused would
-//! keep all others out.
+//! A permit is the share of the pool that one instance takes. A process that needs one and finds
+//! none joins the admission queue, and is in no run queue. While any process waits, the holder that
+//! has *rested* longest is evicted: one that is Blocked or Idle, or held by a pause. If every
+//! holder is running or in a run queue, the newcomer waits. Without eviction a hundred parents that
+//! wait for children, on a pool of a hundred, would never end; and a run that an operator has
+//! paused would block all others.
 //!
 //! A process that is held between two steps loses nothing by its eviction: it joins the queue when
 //! it is resumed, in order like all others. It does not matter who has paused it. One that is held
 //! in the middle of a step cannot be evicted, and counts as one that refuses.
 //!
-//! A step may take as long as its fuel lasts, and whoever is in the middle of one keeps its permit.
-//! So while every holder that does not rest has used up a slice, those that were evicted and come
-//! back do not wait for that: they go on *outside the pool*, out of a budget of memory, as far as
-//! there is room. Otherwise a guest could have as many children compute as there are permits, and
-//! every other guest of the host, evicted when it rested, would hear its timer when one of them is
-//! over. Newcomers wait.
+//! A step may take as long as its fuel lasts, and a process in the middle of one keeps its permit.
+//! So while every holder that does not rest has used up a slice, evicted processes that come back
+//! do not wait for it: they go on *outside the pool*, out of a budget of memory, as far as there is
+//! room. Otherwise a guest could have as many children compute as there are permits, and every
+//! other guest of the host, evicted when it rested, would get its timer only when one of them has
+//! ended. Newcomers wait.
 //!
-//! Where all holders rest and none of them can be evicted, the first in the queue gets a permit
-//! outside the pool, too; its holders are evicted like those of the pool. When the budget is used
-//! up, and nobody outside gives way either, a newcomer is *refused*: it is stepped once without a
-//! permit, to end. One that was evicted and comes back is never refused, but goes beyond the
-//! budget: it can be evicted again, so there is one such at a time. Where that one is held in the
-//! middle of a step, the next one waits until it is resumed. Without a budget (`outside` is none)
-//! there is only the pool, and the queue waits.
+//! If all holders rest and none of them can be evicted, the first in the queue gets a permit
+//! outside the pool, too; holders there are evicted like those of the pool. When the budget is used
+//! up, and no holder outside gives way either, a newcomer is *refused*: it is stepped once without
+//! a permit, to end. An evicted process that comes back is never refused, but goes beyond the
+//! budget: it can be evicted again, so there is one such process at a time. If that one is held in
+//! the middle of a step, the next one waits until it is resumed. Without a budget (`outside` is
+//! `None`) there is only the pool, and the queue waits.
 //!
-//! A process that was stepped in another place and is taken up here is as one that was evicted: it
-//! enters without a permit, joins the queue when it is to be stepped, and is never refused, since
-//! it had its permit before.
+//! A process that was stepped in another place and is recovered here is treated as an evicted one:
+//! it enters without a permit, joins the queue when it is to be stepped, and is never refused,
+//! since it had its permit before.
 //!
-//! - **A1** permits of the pool are given in the order of the queue; who comes while somebody waits
-//!   goes behind.
-//! - **A2** what is free plus what the holders in the pool hold is the capacity; what is taken of
-//!   the budget is what the others hold.
-//! - **A3** while somebody waits (`pressed`), every holder that comes to rest is among the victims
-//!   of its [`PermitHolders`], oldest first, behind those that rested when the pressure began. An
-//!   entry whose holder has run since is stale: the time in its place is another.
-//! - **A4** whoever changes something that may help one who waits sets `attention`; the next worker
-//!   that begins a turn looks after it. So where it is not set, a look finds nothing to do:
-//!   [`VirtualScheduler::turn`](super::VirtualScheduler::turn) asserts it. (Who takes of the budget
-//!   beside us gives it back without a word. Nobody waits for that alone: a holder outside will
-//!   come to rest or end.) No snapshot is taken within somebody else's step.
+//! - **A1** permits of the pool are given in the order of the queue; a process that comes while
+//!   others wait goes behind them.
+//! - **A2** the free permits plus those held in the pool are the capacity; the part taken of the
+//!   budget is what the other holders hold.
+//! - **A3** while any process waits (`pressed`), every holder that comes to rest is among the
+//!   victims of its [`PermitHolders`], oldest first, behind those that rested when the pressure
+//!   began. An entry is stale if its holder has run since: its place then has another time.
+//! - **A4** each change that may help a waiting process sets `attention`; the next worker that
+//!   begins a turn serves the queue. So while it is not set there is nothing to do:
+//!   [`VirtualScheduler::turn`](super::VirtualScheduler::turn) asserts it. (Other takers of the
+//!   budget give it back without setting it. No process waits for that alone: a holder outside will
+//!   come to rest or end.) No snapshot is taken within another process's step.
 //!
 //! A process without a permit never comes here.
 
@@ -56,10 +56,10 @@ use crate::process::{Allocation, Budget, Permit};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Entries of processes that have left the queue are let be up to so many. Arbitrary.
+/// Stale entries tolerated before the queue is compacted. Arbitrary.
 const LEFT_MIN: usize = 64;
 
-/// What [`Admission::next`] asks for.
+/// The work that [`Admission::next`] asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Duty {
@@ -71,16 +71,16 @@ pub(crate) enum Duty {
     None,
 }
 
-/// Who joins the queue.
+/// The kinds of processes that join the queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Joins {
-    /// One that never had its permit.
+    /// A process that never had its permit.
     Newcomer,
-    /// One that was evicted, or is taken up.
+    /// A process that was evicted, or is recovered.
     Evicted,
 }
 
-/// One that waits. The number tells it from those that the same process has left behind: one that
+/// A waiting process. The number distinguishes it from stale entries of the same process: one that
 /// leaves the queue by itself may join it again.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -94,12 +94,12 @@ struct Entry {
 struct Inner {
     free: Permit,
     waiting: VecDeque<Entry>,
-    /// Those of them that were evicted, in the same order. An entry is here no longer than there.
+    /// The evicted ones among them, in the same order. An entry is here no longer than there.
     returning: VecDeque<Entry>,
     /// Numbers the entries.
     entries: u64,
-    /// Entries of processes that have left the queue by themselves, and are still in it. Below zero
-    /// while one was found before it said so.
+    /// Stale entries in the queue, of processes that have left it by themselves. Below zero while
+    /// one was found before it was reported.
     left: isize,
     pool: PermitHolders,
     outside: PermitHolders,
@@ -107,21 +107,21 @@ struct Inner {
     admitted_outside: u64,
 }
 
-/// The permits and who waits for them.
+/// The permits, and the processes that wait for them.
 #[derive(Debug)]
 pub(crate) struct Admission {
     capacity: Permit,
     outside: Option<Arc<Budget>>,
     inner: Mutex<Inner>,
-    /// Something can perhaps be done for one who waits. Set after the change, taken before the
-    /// look.
+    /// Whether something can perhaps be done for a waiting process. Set after the change, cleared
+    /// before the look.
     attention: AtomicBool,
-    /// Somebody waits. Written under the lock; read by workers without it, see
+    /// Whether any process waits. Written under the lock; read by workers without it, see
     /// [`Self::comes_to_rest`].
     pressed: AtomicBool,
     waited: AtomicU64,
     evictions: AtomicU64,
-    /// How many waited when the lock was last given up.
+    /// How many processes waited when the lock was last released.
     len: AtomicUsize,
 }
 
@@ -150,12 +150,12 @@ impl Admission {
         }
     }
 
-    /// Whether it can be had at all: the whole pool is enough, or there is room outside.
+    /// Whether the permit can be had at all: the whole pool is enough, or there is room outside.
     pub(crate) fn can_ever_admit(&self, permit: Permit) -> bool {
         self.outside.is_some() || subtract(self.capacity, permit).is_some()
     }
 
-    /// A permit of the pool for a newcomer that nobody has to wait for; gives its seat.
+    /// Gives a newcomer a permit of the pool if none has to wait for it, and returns its seat.
     pub(crate) fn take(&self, slot: Slot, permit: Permit) -> Option<PermitHolder> {
         let mut inner = self.inner.lock();
         if !inner.waiting.is_empty() {
@@ -165,9 +165,9 @@ impl Admission {
         Some(inner.pool.take(slot))
     }
 
-    /// A process goes to the end of the queue, unless its word says that it does not wait after
-    /// all. `enters` is what makes it Admitting, and QUEUED: under the lock, so that it is so if
-    /// and only if it has its entry.
+    /// Puts a process at the end of the queue, unless its word says that it does not wait after
+    /// all. `enters` makes it Admitting and QUEUED under the lock, so that it is so if and only if
+    /// it has its entry.
     pub(crate) fn join<P, E>(
         &self,
         place: &Place<P, E>,
@@ -196,7 +196,7 @@ impl Admission {
         true
     }
 
-    /// A process has left the queue by itself: who was behind it may be the first now.
+    /// A process has left the queue by itself: the one behind it may be the first now.
     pub(crate) fn left<P, E>(&self, table: &Table<P, E>) {
         let mut inner = self.inner.lock();
         inner.left += 1;
@@ -211,7 +211,7 @@ impl Admission {
         self.call_attention();
     }
 
-    /// A permit comes back.
+    /// Takes a permit back.
     pub(crate) fn release(&self, permit: Permit, seat: PermitHolder) {
         let mut inner = self.inner.lock();
         inner.seats(seat.allocation).give(seat);
@@ -223,7 +223,7 @@ impl Admission {
         }
     }
 
-    /// An eviction that [`Self::next`] asked for is over, and the word says so.
+    /// An eviction that [`Self::next`] asked for has ended, and the word says so.
     pub(crate) fn eviction_ended(&self, permit: Permit, seat: PermitHolder, eviction: Eviction) {
         let mut inner = self.inner.lock();
         inner.seats(seat.allocation).eviction_ended(seat, eviction);
@@ -242,10 +242,9 @@ impl Admission {
         }
     }
 
-    /// The holder of a permit rests since `now`: its word says so already, or has said so.
+    /// The holder of a permit has rested since `now`: its word says so, or has said so.
     pub(crate) fn comes_to_rest<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: PermitHolder, now: Monotonic) {
-        // Partner: the fence in `PermitHolders::search`. Either we see the pressure, or the search
-        // there sees that we rest.
+        // Partner: the fence in `PermitHolders::search`. The pressure is seen here, or the rest there.
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {
             self.inner.lock().seats(seat.allocation).comes_to_rest(table, seat, slot, now.0);
@@ -255,13 +254,13 @@ impl Admission {
 
     /// The holder of a permit has used up a slice, and is about to be put back.
     pub(crate) fn used_slice(&self, seat: PermitHolder) {
-        // Who misses the pressure sees it at the end of the next slice.
+        // A holder that misses the pressure sees it at the end of its next slice.
         if self.pressed.load(Ordering::Relaxed) && self.inner.lock().seats(seat.allocation).is_long(seat) {
             self.call_attention();
         }
     }
 
-    /// Whether a worker should look after the queue. Cheap: one load of a line that seldom changes.
+    /// Whether a worker should serve the queue. Cheap: one load of a line that seldom changes.
     #[inline]
     pub(crate) fn needs_attention(&self) -> bool {
         self.attention.load(Ordering::Relaxed)
@@ -273,12 +272,12 @@ impl Admission {
         self.attention.swap(true, Ordering::AcqRel);
     }
 
-    /// Takes the attention back, before [`Self::next`] is called until it gives [`Duty::None`].
+    /// Clears `attention`, before [`Self::next`] is called until it returns [`Duty::None`].
     pub(crate) fn attend(&self) -> bool {
         self.attention.swap(false, Ordering::AcqRel)
     }
 
-    /// What is to be done next for those who wait.
+    /// The next duty towards the waiting processes.
     pub(crate) fn next<P, E>(&self, table: &Table<P, E>) -> Duty {
         let mut inner = self.inner.lock();
         let duty = self.look(&mut inner, table);
@@ -291,12 +290,12 @@ impl Admission {
         duty
     }
 
-    /// Admits the first in the queue, or says whose permit it is to have, or refuses it.
+    /// Admits the first in the queue, or names the holder that must give way to it, or refuses it.
     fn look<P, E>(&self, inner: &mut Inner, table: &Table<P, E>) -> Duty {
         while let Some(entry) = inner.waiting.front().copied() {
             let Entry { slot, permit, joins, .. } = entry;
             let place = place(table, slot);
-            // One that was interrupted does perhaps not wait any more.
+            // A process that was interrupted may no longer wait.
             if !entry.waits(place) {
                 inner.pop();
                 inner.left -= 1;
@@ -353,8 +352,8 @@ impl Admission {
         Duty::None
     }
 
-    /// While all holders are long in their steps: the first of those that were evicted goes on
-    /// outside the pool, where there is room.
+    /// While all holders are long in their steps: the first evicted process goes on outside the
+    /// pool, if there is room.
     fn let_one_return<P, E>(&self, inner: &mut Inner, table: &Table<P, E>) -> Duty {
         let Some(budget) = &self.outside else { return Duty::None };
         while let Some(entry) = inner.returning.front().copied() {
@@ -375,7 +374,7 @@ impl Admission {
                 budget.give(entry.permit.bytes);
                 continue;
             }
-            // Its entry in the queue is one of those that have left.
+            // Its entry in the queue is now stale.
             inner.left += 1;
             inner.admitted_outside += 1;
             sit(place, inner.outside.take(entry.slot));
@@ -384,7 +383,7 @@ impl Admission {
         Duty::None
     }
 
-    /// Whether [`Self::next`] has something to do, as the holders themselves tell it: for an
+    /// Whether [`Self::next`] has something to do according to the holders themselves: for an
     /// assertion.
     pub(crate) fn foresees<P, E>(&self, table: &Table<P, E>) -> bool {
         let inner = self.inner.lock();
@@ -416,7 +415,7 @@ impl Admission {
         budget.has_room(first.permit.bytes) || matches!(inner.outside.foresee(table, inner.count()), Reclaim::Evict(_))
     }
 
-    /// How long the queue is, with those that have left it.
+    /// Length of the queue, with its stale entries.
     #[cfg(all(test, not(any(loom, shuttle))))]
     pub(crate) fn entries(&self) -> usize {
         self.inner.lock().waiting.len()
@@ -434,7 +433,7 @@ impl Admission {
         self.evictions.load(Ordering::Relaxed)
     }
 
-    /// How many were admitted outside the pool, and how many were refused.
+    /// The number of processes admitted outside the pool, and of those refused.
     pub(crate) fn beyond_the_pool(&self) -> (u64, u64) {
         let inner = self.inner.lock();
         (inner.admitted_outside, inner.refused)
@@ -442,10 +441,10 @@ impl Admission {
 }
 
 impl Inner {
-    /// Takes the first out of the queue.
+    /// Removes the first entry from the queue.
     fn pop(&mut self) {
         let Some(first) = self.waiting.pop_front() else { return };
-        // The order is the same in both.
+        // The order is the same in both queues.
         self.returning.pop_front_if(|entry| entry.number == first.number);
     }
 
@@ -473,7 +472,7 @@ fn refuse<P, E>(place: &Place<P, E>) {
 }
 
 impl Entry {
-    /// Whether the process still waits, and here.
+    /// Whether the process still waits by this entry.
     fn waits<P, E>(&self, place: &Place<P, E>) -> bool {
         place.word.load().waits_for_permit(self.slot.generation) && place.entry.load(Ordering::Relaxed) == self.number
     }

@@ -1,12 +1,12 @@
-//! What takes longer than a turn may: on threads of their own, so that no worker is held up.
+//! Work that takes longer than a turn may, on threads of its own, so that no worker is held up.
 //!
-//! Three things can: to take the instance of a process away, to make room for one, and to drop what
-//! is left of one that has ended. In each the process belongs to whoever moved it there (it is
-//! Evicting; or Ready and in no run queue yet; or out of the table), wherever that happens, and
-//! what comes meanwhile is in the word's bits. So no worker is needed. There are at most as many
-//! such threads as workers. Each is started when there is more to do than the others can, and then
-//! waits for the next chore until the scheduler stops, which waits for it: whatever was put aside
-//! is done by then.
+//! Three chores can: taking a process's instance away, making room for one, and dropping what is
+//! left of a process that has ended. In each the process belongs to the thread that moved it there
+//! (it is Evicting; or Ready and in no run queue yet; or out of the table), whichever thread that
+//! is, and the word's bits record what comes meanwhile. So no worker is needed. There are at most
+//! as many such threads as workers. Each is started when there is more to do than the others can,
+//! and then waits for the next chore until the scheduler stops, which waits for it: every chore is
+//! done by then.
 
 use super::handle::Handle;
 use super::place::Body;
@@ -17,18 +17,18 @@ use crate::base::sync::{Mutex, Signal, thread};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// What is done aside.
+/// A chore.
 #[derive(Debug)]
 pub(super) enum Chore<P> {
     /// It is Evicting: take its permit away.
     Evict(Slot),
-    /// It has its permit, and is to be told so before it is enqueued.
+    /// It has its permit: report that to it, then enqueue it.
     Admit(Slot),
     /// It has ended: drop it, and then give its permit back.
     Drop(Body<P>),
 }
 
-/// What follows from a push.
+/// The caller's duty after a push.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 enum Pushed {
@@ -36,7 +36,7 @@ enum Pushed {
     Taken,
     /// The thread of this number is to be started.
     Start(usize),
-    /// No thread will: the caller does what waits.
+    /// No thread will: the caller does the waiting chores.
     DoHere,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Aside<P> {
 #[derive(Debug)]
 struct Inner<P> {
     waiting: VecDeque<Chore<P>>,
-    /// Threads that wait for their signal. Whoever takes one out sets it.
+    /// Threads that wait for their signal. The thread that takes one out sets it.
     idle: Vec<usize>,
     /// The numbers of threads that are not started.
     unstarted: Vec<usize>,
@@ -71,7 +71,7 @@ impl<P> Aside<P> {
         Self { inner: Mutex::new(inner), signals: (0..threads_max).map(|_| Signal::default()).collect() }
     }
 
-    /// Puts one into the queue.
+    /// Puts a chore into the queue.
     fn push(&self, chore: Chore<P>) -> Pushed {
         let mut inner = self.inner.lock();
         inner.waiting.push_back(chore);
@@ -83,12 +83,12 @@ impl<P> Aside<P> {
             self.signals[idle].set();
             return Pushed::Taken;
         }
-        // A thread that is being started takes it, or whoever fails to start that.
+        // A thread that is being started takes it, or the thread that fails to start that one.
         inner.unstarted.pop().map_or(Pushed::Taken, Pushed::Start)
     }
 
-    /// The thread of this number was not to be had: the next who pushes tries again. The caller
-    /// does what waits.
+    /// The thread of this number could not be started: the next push tries again. The caller does
+    /// the waiting chores.
     fn not_started(&self, number: usize) {
         self.inner.lock().unstarted.push(number);
     }
@@ -97,7 +97,7 @@ impl<P> Aside<P> {
         self.inner.lock().waiting.pop_front()
     }
 
-    /// The next one for a thread, which waits for it. None: the thread is to end.
+    /// Waits for the next chore of a thread. `None` if the thread must end.
     fn next(&self, number: usize) -> Option<Chore<P>> {
         loop {
             let mut inner = self.inner.lock();
@@ -113,7 +113,7 @@ impl<P> Aside<P> {
         }
     }
 
-    /// Has the threads end when nothing waits any more, and waits for them.
+    /// Ends the threads when no chore waits, and joins them.
     pub(super) fn stop(&self) {
         let (idle, threads) = {
             let mut inner = self.inner.lock();
@@ -125,7 +125,7 @@ impl<P> Aside<P> {
         }
         let own = thread::current().id();
         for thread in threads {
-            // What is dropped aside may be what held the scheduler: that cannot wait for itself.
+            // A thread may drop the last owner of the scheduler here: it cannot wait for itself.
             if thread.thread().id() != own {
                 let _ = thread.join();
             }
@@ -134,7 +134,7 @@ impl<P> Aside<P> {
 }
 
 impl<C: Commit> Shared<C> {
-    /// Does it on another thread, where the machine gives one.
+    /// Does the chore on another thread, if the machine gives one.
     pub(super) fn put_aside(&self, chore: Chore<C::Process>) {
         let pushed = self.aside.push(chore);
         let shared = self.me.upgrade().expect("invariant: whoever calls keeps it");
@@ -175,12 +175,12 @@ impl<C: Commit> Shared<C> {
                 }
             }
         }
-        // A permit has perhaps come back, or somebody has said no.
+        // A permit may have come back, or an eviction was refused.
         self.sleep.notify();
     }
 
-    /// Drops what is left of a process, and then gives its permit back: while its instance is
-    /// there, nobody else can have it. An error: its own drop panicked.
+    /// Drops what is left of a process, then gives its permit back: while its instance exists, no
+    /// other process can have the permit. Fails if the drop panicked.
     pub(super) fn drop_body(&self, body: Body<C::Process>) -> Result<(), String> {
         let Body { process, permit, standing } = body;
         let dropped = foreign::call(|| drop(process));
@@ -210,7 +210,7 @@ mod tests {
             [aside.push(chore()), aside.push(chore()), aside.push(chore())],
             [Pushed::Start(0), Pushed::Start(1), Pushed::Taken]
         );
-        // The first is not there after all, and the second is: no number is given twice.
+        // The first could not be started, and the second is: no number is given twice.
         aside.not_started(0);
         assert_eq!([aside.push(chore()), aside.push(chore())], [Pushed::Start(0), Pushed::Taken]);
     }

@@ -1,11 +1,11 @@
-//! Event buffers that are used again: a steady exchange of events allocates nothing.
+//! Reuse of event buffers: a steady exchange of events allocates nothing.
 
-/// Of the smallest buffers.
+/// Capacity of the smallest buffers.
 const CAPACITY_MIN: usize = 4;
-/// Capacities of 4, 8, … 1,024 events are kept; larger ones are given back to the allocator, so
-/// that one flood does not bind memory for good. Arbitrary.
+/// Buffers of 4, 8, … 1,024 events are retained; larger ones go back to the allocator, so that one
+/// flood does not bind memory for good. Arbitrary.
 const CLASSES: usize = 9;
-/// How many of a class one worker keeps. Arbitrary: many enough for the batches of one round of its
+/// How many of a class one worker retains. Arbitrary: enough for the batches of one round of its
 /// deque.
 const KEPT_MAX: usize = 64;
 
@@ -26,13 +26,13 @@ impl<E> Buffers<E> {
         self.classes.get_mut(class_of(capacity)).and_then(Vec::pop).unwrap_or_else(|| Vec::with_capacity(capacity))
     }
 
-    /// Keeps a buffer for later; what it holds is dropped.
+    /// Retains a buffer for later; its events are dropped.
     pub(crate) fn give(&mut self, mut buffer: Vec<E>) {
         buffer.clear();
         if buffer.capacity() < CAPACITY_MIN {
             return;
         }
-        // Rounded down: what is taken from a class holds at least as much as its name says.
+        // Rounded down: a buffer of a class holds at least as much as the class says.
         let class = buffer.capacity().ilog2() as usize - CAPACITY_MIN.ilog2() as usize;
         if let Some(kept) = self.classes.get_mut(class)
             && kept.len() < KEPT_MAX
@@ -41,7 +41,7 @@ impl<E> Buffers<E> {
         }
     }
 
-    /// Appends an event, and goes on in the next size class where the buffer is full.
+    /// Appends an event, and moves to the next size class if the buffer is full.
     pub(crate) fn push(&mut self, buffer: &mut Vec<E>, event: E) {
         if buffer.len() == buffer.capacity() {
             let mut larger = self.take(buffer.len() + 1);

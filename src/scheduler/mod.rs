@@ -1,55 +1,56 @@
 //! The scheduler: work-stealing workers that step processes.
 //!
-//! It knows a [`Commit`] and what that calls a process, an event and a timer; no wasm, no workflow,
-//! no journal.
+//! It knows a [`Commit`] and its types of process, event and timer; no wasm, no workflow, no
+//! journal.
 //!
 //! # Vocabulary
 //!
 //! A *process* lives at a *place* of the slot table and is known by its [`Slot`]. A *worker* takes
 //! a process from a run queue, runs one *slice* of a step and puts it back: that is a *turn*. A
 //! *job* is a process in a run queue, perhaps with the event that woke it. Run queues are the
-//! *local deque* of each worker and the *global queue*. A *permit* is what an instance takes of the
-//! pool.
+//! *local deque* of each worker and the *global queue*. A *permit* is the share of the pool that an
+//! instance takes.
 //!
 //! # Protocol
 //!
 //! A post finds the process's place and changes its state word in one read-modify-write
-//! (`state.rs`, with the table of all transitions). Whoever moves a process from waiting to Ready
-//! enqueues it: on a worker at the tail of its deque, elsewhere in the global queue. A worker looks
-//! in its own deque (last in, first out), then in the global queue (one to run and up to 16 more),
-//! then at the others in random order (half of a deque); `fairness.rs` has the exceptions, without
-//! which something would starve. A slice that was used up puts its process at the back of the
-//! global queue. When the step is over, [`Commit::step`] has made its output visible before the
-//! word says so, so that an answer may come while the worker still has the process: the word's bits
-//! keep it.
+//! (`state.rs`, with the table of all transitions). The thread that moves a process from waiting to
+//! Ready enqueues it: a worker at the tail of its deque, any other thread in the global queue. A
+//! worker looks in its own deque (last in, first out), then in the global queue (one to run and up
+//! to 16 more), then in the deques of the others in random order (it steals half of one);
+//! `fairness.rs` has the exceptions, without which something would starve. A process whose slice is
+//! used up goes to the back of the global queue. When a step has ended, [`Commit::step`] has made
+//! its output visible before the word says so; an answer may therefore come while the worker still
+//! has the process, and the word's bits record it.
 //!
 //! A worker that finds nothing spins, yields its core, and parks (`sleep.rs`). Timers are watched
 //! by busy workers in passing, else by one parked worker (`timers.rs`). Permits are given in order,
-//! and taken from who has waited or been paused longest (`admission.rs`); what takes long there
-//! happens on other threads (`aside.rs`). [`Scheduler::shutdown`] has its steps in `shutdown.rs`.
+//! and taken from the process that has waited or been paused longest (`admission.rs`); the slow
+//! parts of that happen on other threads (`aside.rs`). `shutdown.rs` lists the steps of
+//! [`Scheduler::shutdown`].
 //!
 //! # Invariants
 //!
 //! - **I1** A process is in one run queue, or in the admission queue, or with one worker or
 //!   evictor, or in none of these because it waits, is held by a pause, or has ended. The state
-//!   word says which; only who moved it there may open the body.
+//!   word says which; only the thread that moved it there may open the body.
 //! - **I2** WAKE or MAIL is set exactly when the event queue is not empty.
-//! - **I3** Events of one poster are heard in the order in which they were posted; each is heard
-//!   once, or dropped and counted because its process has ended.
-//! - **I4** A process that waits is not stepped before something came that ends its waiting: a
-//!   Blocked one not for a message.
-//! - **I5** While a job is in a run queue, a worker is awake that will find it.
+//! - **I3** Events of one poster are delivered in the order of their posts; each is delivered once,
+//!   or dropped and counted because its process has ended.
+//! - **I4** A waiting process is not stepped before something comes that ends its wait; a message
+//!   does not end that of a Blocked one.
+//! - **I5** While a job is in a run queue, some worker is awake and will find it.
 //! - **I6** A worker that is in a slice holds back from thieves at most the job that it woke last
 //!   and 16 that said `ready`, and these only where turns were short and no worker was idle when it
 //!   could last look: before the slice, or when the job was woken (`worker.rs`).
-//! - **I7** What the holders of permits hold and what is free is the pool's capacity.
-//! - **I8** Lookups write no shared memory. A generation that is not the place's own is refused in
-//!   the transition itself. (Generations wrap after 2^32 tenants of one place.)
+//! - **I7** The permits held and the free ones add up to the pool's capacity.
+//! - **I8** Lookups write no shared memory. The transition itself refuses a generation that is not
+//!   the place's own. (Generations wrap after 2^32 tenants of one place.)
 //!
 //! # Tests
 //!
 //! `place_tests.rs`: a place against a model of the table. `tests/loom`: each row of the table in
-//! all interleavings, and whole workers in as many as can be had. `tests/shuttle`: the scheduler
+//! all interleavings, and whole workers in as many as are feasible. `tests/shuttle`: the scheduler
 //! with its threads under random schedules. [`sim`](crate::sim): seeded simulation with faults, by
 //! turns of virtual workers. `tests/scheduler`: real threads. `tests/allocations`: a steady
 //! exchange allocates nothing. `tests/bench/scheduler`: figures.

@@ -1,20 +1,20 @@
 //! A place of the slot table: the state word, the event queue and the process itself.
 //!
 //! **The event queue** has many producers and one consumer. It is a vector behind a lock that is
-//! held for one push or one take; the consumer takes it whole. WAKE and MAIL in the word change
-//! only under that lock, together with the queue, so that they say exactly whether there is
-//! something in it. FIFO per sender follows: a sender's second post comes after its first one
-//! returned, and finds the process woken (the first event went along with it and is first in the
-//! batch) or goes behind the first.
+//! held for one push or one take; the consumer takes all of it. WAKE and MAIL in the word change
+//! only under that lock, together with the queue, so they say exactly whether the queue is empty.
+//! FIFO per sender follows: a sender's second post comes after its first one returned, and finds
+//! the process woken (the first event travelled with it and is first in the batch) or goes behind
+//! the first.
 //!
 //! **The first event travels with the process.** A post that wakes a process whose queue is empty
-//! needs no queue at all: the event goes to the run queue beside the slot. That is every hop of a
-//! ping-pong, and saves two locked sections of it.
+//! needs no queue at all: the event goes to the run queue beside the slot. Every hop of a ping-pong
+//! does so, and saves two locked sections.
 //!
 //! *Rejected*: a lock-free list of nodes. Without unsafe code it allocates per event (crossbeam's
-//! `SegQueue` a block of 31), and what it saves is one uncontended lock (12 ns, two atomic
-//! operations, against one) on the slow way only. *Rejected*: a spinning lock, whose unlock would
-//! be a plain store (6 ns): a producer that loses its core inside would have the others spin.
+//! `SegQueue` a block of 31), and it saves only one uncontended lock (12 ns, two atomic operations,
+//! against one), on the slow path only. *Rejected*: a spinning lock, whose unlock would be a plain
+//! store (6 ns): a producer that loses its core inside would make the others spin.
 
 use super::admission::Joins;
 use super::buffers::Buffers;
@@ -24,27 +24,27 @@ use super::{Permitted, Slot, Wake};
 use crate::base::sync::{AtomicU64, Exclusive, Mutex, Ordering};
 use crate::process::Permit;
 
-/// A process and what the scheduler keeps beside it.
+/// A process and what the scheduler stores beside it.
 #[derive(Debug)]
 pub(crate) struct Body<P> {
     /// The process.
     pub(crate) process: P,
-    /// What it takes of the pool.
+    /// The share of the pool that it needs.
     pub(crate) permit: Permit,
-    /// What it has of that.
+    /// Its standing with that permit.
     pub(crate) standing: Standing,
 }
 
-/// What a process has of the permit that it needs.
+/// How a process stands with the permit that it needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
     /// It needs none.
     Free,
-    /// It has it, and stands there among the holders.
+    /// It has it, and this seat among the holders.
     Seated(PermitHolder),
-    /// It has none, and joins the admission queue as such a one.
+    /// It has none, and joins the admission queue as this kind.
     Waits(Joins),
-    /// It can have none.
+    /// It was refused, and can have none.
     Refused,
 }
 
@@ -53,7 +53,7 @@ impl Standing {
         if let Self::Seated(seat) = self { Some(seat) } else { None }
     }
 
-    /// Whether it may do what a permit is for.
+    /// Whether the process may act as the holder of a permit.
     #[inline]
     pub(crate) fn permitted(self) -> Permitted {
         match self {
@@ -64,15 +64,15 @@ impl Standing {
     }
 }
 
-/// What became of a post.
+/// The outcome of a post.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Posted<E> {
-    /// The process has ended; here is the event again.
+    /// The process has ended; the event is returned.
     Gone(E),
-    /// It will hear of it in time.
+    /// The process will get it in time.
     Pending,
-    /// The caller woke it and enqueues it, with the event where it is not in the event queue.
+    /// The caller woke it and enqueues it, with the event if that is not in the event queue.
     Woken(Option<E>),
     /// The caller woke it and joins it to the admission queue.
     Admit,
@@ -86,13 +86,13 @@ pub(crate) enum Posted<E> {
 pub(crate) struct Place<P, E> {
     pub(crate) word: Word,
     events: Mutex<Vec<E>>,
-    /// Opened by the worker that moved the word to Running or Evicting, by nobody else.
+    /// Opened only by the worker that moved the word to Running or Evicting.
     pub(crate) body: Exclusive<Option<Body<P>>>,
-    /// When the holder of a permit began to wait; `u64::MAX` where it cannot be evicted. Written by
-    /// the worker that steps it, read by whoever looks for someone to evict: a wrong order there
-    /// costs nothing but the order.
+    /// When the holder of a permit began to wait; `u64::MAX` if it cannot be evicted. Written by
+    /// the worker that steps it, read by a search for a holder to evict: a stale value costs
+    /// nothing but the order.
     pub(crate) since: AtomicU64,
-    /// The number of its entry in the admission queue, where it has one. Under that queue's lock.
+    /// The number of its entry in the admission queue, if it has one. Under that queue's lock.
     pub(crate) entry: AtomicU64,
 }
 
@@ -115,7 +115,7 @@ impl<P, E> Place<P, E> {
         self.word.occupy(permitted, before);
     }
 
-    /// Puts an event where the process will find it.
+    /// Posts an event to the process.
     #[inline]
     pub(crate) fn post(&self, generation: u32, event: E, wake: Wake, buffers: Option<&mut Buffers<E>>) -> Posted<E> {
         match self.word.claim(generation, wake) {
@@ -142,8 +142,8 @@ impl<P, E> Place<P, E> {
         }
     }
 
-    /// A worker takes the process; `batch` gets what it has not heard. `first` came along with it
-    /// and is older than all the queue.
+    /// A worker takes the process; `batch` gets its pending events. `first` travelled with it and
+    /// is older than the whole queue.
     #[inline]
     pub(crate) fn start(&self, first: Option<E>, batch: &mut Vec<E>, buffers: &mut Buffers<E>) -> Started {
         batch.extend(first);
@@ -169,7 +169,7 @@ impl<P, E> Place<P, E> {
         started
     }
 
-    /// The process has ended: gives back what it never heard.
+    /// The process has ended: returns the events that it never got.
     pub(crate) fn complete(&self) -> Vec<E> {
         if self.word.complete_quiet() {
             return Vec::new();
@@ -179,7 +179,7 @@ impl<P, E> Place<P, E> {
         std::mem::take(&mut *events)
     }
 
-    /// The slot that the next tenant will have, for whoever has the free place.
+    /// The slot that the next tenant will have, for the owner of the free place.
     pub(crate) fn next_slot(&self, index: u32) -> Slot {
         Slot { index, generation: self.word.load().generation().wrapping_add(1) }
     }

@@ -1,4 +1,4 @@
-//! What all workers and handles of a scheduler share.
+//! The state that all workers and handles of a scheduler share.
 
 use super::admission::{Admission, Duty, Joins};
 use super::aside::{Aside, Chore};
@@ -18,25 +18,25 @@ use crate::base::{Clock, Monotonic};
 use crate::process::Permit;
 use std::sync::{Arc, Weak};
 
-/// What lies in a run queue: a process that is ready, and perhaps the event that woke it.
+/// An item of a run queue: a process that is ready, and perhaps the event that woke it.
 #[derive(Debug)]
 pub(crate) struct Job<E> {
     pub(crate) slot: Slot,
-    /// Older than all that is in the process's event queue.
+    /// Older than all events in the process's queue.
     pub(crate) event: Option<E>,
     /// Woken by the worker whose deque it is in: rule S1 counts those.
     pub(crate) woken_here: bool,
 }
 
 impl<E> Job<E> {
-    /// A process that said `ready`, or is to be stepped for another reason than an event.
+    /// A process that said `ready`, or is stepped for another reason than an event.
     #[inline]
     pub(crate) fn ready(slot: Slot) -> Self {
         Self { slot, event: None, woken_here: false }
     }
 }
 
-/// What a process waits for to be stepped after a spawn or a wake.
+/// Where a process goes after a spawn or a wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Placed {
@@ -46,24 +46,24 @@ pub(crate) enum Placed {
     Waits,
 }
 
-/// How far the scheduler's life has come.
+/// The phases of a scheduler's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Phase {
     /// Processes are accepted.
     Open,
-    /// No more processes are accepted.
+    /// No further processes are accepted.
     Closing,
-    /// The workers leave.
+    /// The workers stop.
     Stopped,
 }
 
-/// What threads that are no workers share among them.
+/// The state that threads other than workers share.
 #[derive(Debug, Default)]
 pub(crate) struct Outside {
     free: FreeSlots,
 }
 
-/// See the module's text.
+/// All of it; see the module.
 pub(crate) struct Shared<C: Commit> {
     pub(crate) commit: Arc<C>,
     pub(crate) clock: Clock,
@@ -80,7 +80,7 @@ pub(crate) struct Shared<C: Commit> {
     pub(crate) counters: Box<[Counters]>,
     outside: Mutex<Outside>,
     phase: AtomicUsize,
-    /// Which workers have seen that the scheduler closes, so that they start nothing any more.
+    /// Which workers have seen that the scheduler closes, and so start no further process.
     pub(crate) acknowledged: Box<[AtomicBool]>,
     /// Set at each end of a process while the scheduler closes.
     pub(crate) drained: Signal,
@@ -121,8 +121,9 @@ impl<C: Commit> Shared<C> {
         }
     }
 
-    /// Never back. Under the lock of the other threads, so that none of them starts a process after
-    /// that. The commit point knows before, so that whoever is refused because of it can ask there.
+    /// Advances the phase, never back. Under the lock of the other threads, so that none of them
+    /// starts a process after that. The commit point is notified first, so that a caller who is
+    /// refused can ask it.
     pub(crate) fn advance(&self, phase: Phase) {
         if foreign::call(|| self.commit.closing()).is_err() {
             self.panicked_outside();
@@ -136,7 +137,7 @@ impl<C: Commit> Shared<C> {
         self.table.get(slot.index).expect("invariant: a slot names a place of the table")
     }
 
-    /// Puts a process into a free place. It is counted before anybody can run it, so that ends
+    /// Puts a process into a free place. It is counted before any worker can run it, so that ends
     /// never outnumber starts.
     pub(crate) fn spawn(
         &self,
@@ -193,7 +194,7 @@ impl<C: Commit> Shared<C> {
         self.spawn(&mut outside.free, self.counters_outside(), (process, permit), before)
     }
 
-    /// The event again where the process has ended; it is counted.
+    /// Returns the event if the process has ended; it is counted.
     #[inline]
     pub(crate) fn post(
         &self,
@@ -208,19 +209,19 @@ impl<C: Commit> Shared<C> {
         }
     }
 
-    /// Events were dropped by a thread that is no worker.
+    /// Counts events that a thread other than a worker dropped.
     pub(crate) fn drop_from_outside(&self, count: u64) {
         let _outside = self.outside.lock();
         self.counters_outside().dropped_events.add(count);
     }
 
-    /// Something panicked on a thread that is no worker.
+    /// Counts a panic on a thread other than a worker.
     pub(super) fn panicked_outside(&self) {
         let _outside = self.outside.lock();
         self.counters_outside().panics.add(1);
     }
 
-    /// The counters of other threads have one writer at a time: whoever holds the lock of
+    /// The counters of other threads have one writer at a time: the holder of the lock of
     /// `outside`.
     fn counters_outside(&self) -> &Counters {
         &self.counters[self.workers()]
@@ -246,7 +247,7 @@ impl<C: Commit> Shared<C> {
         }
     }
 
-    /// A process that has no permit was woken: it joins the admission queue.
+    /// Joins a process to the admission queue: it has no permit, and was woken.
     pub(crate) fn readmit(&self, slot: Slot) -> Placed {
         let place = self.place(slot);
         let (permit, joins) = {
@@ -261,8 +262,8 @@ impl<C: Commit> Shared<C> {
         if waits { Placed::Waits } else { Placed::Enqueue }
     }
 
-    /// Does what can be done for those who wait for permits. Gives the processes that are to be
-    /// enqueued, one by one.
+    /// Serves the processes that wait for permits. Passes those to be enqueued to the caller, one
+    /// by one.
     pub(crate) fn attend(&self, mut enqueue: impl FnMut(Slot)) {
         loop {
             match self.admission.next(&self.table) {
@@ -289,8 +290,8 @@ impl<C: Commit> Shared<C> {
         self.ask(|| self.commit.admits_slowly(&body.process, seat.allocation))
     }
 
-    /// Tells a process that it has its permit. A panic is not its end: what it is worth after it
-    /// shows in its next step.
+    /// Reports to a process that it has its permit. A panic does not end it: its next step shows
+    /// whether it still works.
     pub(super) fn tell_admitted(&self, slot: Slot) {
         let mut body = self.place(slot).body.open().expect("invariant: one that is admitted is in no queue yet");
         let body = body.as_mut().expect("invariant: an occupied place has a body");
@@ -302,7 +303,7 @@ impl<C: Commit> Shared<C> {
         }
     }
 
-    /// Asks the commit point something on whatever thread; a panic is a no.
+    /// Asks the commit point a question on any thread; a panic counts as no.
     fn ask(&self, what: impl FnOnce() -> bool) -> bool {
         foreign::call(what).unwrap_or_else(|_| {
             self.panicked_outside();
@@ -316,37 +317,36 @@ impl<C: Commit> Shared<C> {
         self.ask(|| self.commit.evicts_slowly(&body.process))
     }
 
-    /// Takes the permit of a process away that is Evicting.
+    /// Takes away the permit of a process that is Evicting.
     pub(super) fn evict(&self, slot: Slot) -> Option<Placed> {
         let place = self.place(slot);
         let (permit, seat, eviction) = {
             let mut body = place.body.open().expect("invariant: one that is evicting belongs to its evictor");
             let body = body.as_mut().expect("invariant: an occupied place has a body");
             let seat = body.standing.seat().expect("invariant: who is evicted has a seat");
-            // A panic is as good as a refusal; what the process is worth after it shows in its next
-            // step.
+            // A panic counts as a refusal; the process's next step shows whether it still works.
             let eviction = if self.ask(|| self.commit.evict(&mut body.process)) {
                 body.standing = Standing::Waits(Joins::Evicted);
                 Eviction::Done
             } else {
-                // Not to be asked again before it has run.
+                // It must not be asked again before it has run.
                 place.since.store(u64::MAX, Ordering::Relaxed);
                 Eviction::Refused
             };
             (body.permit, seat, eviction)
         };
         let heard = place.word.evicted(eviction);
-        // After the word, so that one who has refused is seen to wait.
+        // After the word, so that a process that has refused is seen to wait.
         self.admission.eviction_ended(permit, seat, eviction);
         self.follow(slot, heard)
     }
 
-    /// Whether a job lies in any queue.
+    /// Whether any queue has a job.
     pub(crate) fn has_jobs(&self) -> bool {
         self.global.len() > 0 || self.thieves.iter().any(|thief| !thief.is_empty())
     }
 
-    /// Whether a worker must not go to sleep that saw `next` as the nearest due time.
+    /// Whether a worker that saw `next` as the nearest due time must stay awake.
     pub(crate) fn is_worker_needed(&self, next: Option<Monotonic>) -> bool {
         self.has_jobs()
             || self.phase() == Phase::Stopped

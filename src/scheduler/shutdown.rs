@@ -1,14 +1,14 @@
 //! Shutdown, in numbered steps.
 //!
-//! 1. *Closing*: no process is accepted any more. A thread that is no worker looks at the phase
-//!    under the lock under which it starts processes; a worker looks at each turn's beginning, and
-//!    acknowledges. So a process that is submitted meanwhile is either refused, or accepted before
-//!    its worker acknowledged: then step 2 finds it.
-//! 2. Every living process is resumed where it is paused, and cancelled through [`Commit::cancel`],
-//!    once. This is repeated for those that were started late until every worker has acknowledged.
-//! 3. Wait until all have ended, or the time is over.
-//! 4. *Stopped*: the workers leave at the end of their slice, and are waited for.
-//! 5. Report who has not ended.
+//! 1. *Closing*: no further process is accepted. A thread that is no worker reads the phase under
+//!    the lock under which it starts processes; a worker reads it at the beginning of each turn,
+//!    and acknowledges. So a process that is submitted meanwhile is either refused, or accepted
+//!    before its worker acknowledged: then step 2 finds it.
+//! 2. Every living process is unpaused if it is paused, and cancelled through [`Commit::cancel`],
+//!    once. This is repeated for late starts until every worker has acknowledged.
+//! 3. Wait until all have ended, or the timeout has passed.
+//! 4. *Stopped*: the workers stop at the end of their slice, and are joined.
+//! 5. Report the processes that have not ended.
 
 use super::shared::{Phase, Shared};
 use super::start::{Scheduler, VirtualScheduler};
@@ -20,13 +20,13 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What a shutdown came to.
+/// The outcome of a shutdown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Shutdown {
-    /// Those that had not ended when the time was over.
+    /// The processes that had not ended when the timeout had passed.
     pub alive: Vec<Slot>,
-    /// What was done in all.
+    /// The counters up to the end.
     pub stats: Stats,
 }
 
@@ -40,7 +40,7 @@ impl<C: Commit> Shared<C> {
     }
 
     fn has_ended(&self) -> bool {
-        // Ends first: whoever is counted there has its start counted already.
+        // Ends first: a process that is counted there has its start counted already.
         let completed: u64 = self.counters.iter().map(|counters| counters.completed.get()).sum();
         let spawned: u64 = self.counters.iter().map(|counters| counters.spawned.get()).sum();
         completed == spawned
@@ -64,8 +64,8 @@ impl<C: Commit> Shared<C> {
 }
 
 impl<C: Commit> Scheduler<C> {
-    /// Refuses new processes, cancels all that live, waits until they have ended or `timeout` is
-    /// over, and stops the workers.
+    /// Refuses new processes, cancels all living ones, waits until they have ended or `timeout` has
+    /// passed, and stops the workers.
     ///
     /// A worker in the middle of a slice is waited for in any case.
     #[must_use]
@@ -77,8 +77,8 @@ impl<C: Commit> Scheduler<C> {
         shared.sleep.wake_all();
         let mut told = HashSet::new();
         loop {
-            // Closed or not is asked before the search: if it was closed before, the search finds
-            // everybody.
+            // The phase is read before the search: if the scheduler was closed before, the search
+            // finds every process.
             let is_closed = shared.is_closed();
             shared.cancel_all(&mut told);
             if is_closed {
@@ -94,15 +94,15 @@ impl<C: Commit> Scheduler<C> {
     }
 }
 
-/// Waits for the next end or acknowledgement. False: the time is over.
+/// Waits for the next end or acknowledgement. Returns `false` if the timeout has passed.
 fn wait<C: Commit>(shared: &Shared<C>, deadline: Option<Instant>) -> bool {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     left != Some(Duration::ZERO) && (shared.drained.wait(left) || left.is_none())
 }
 
 impl<C: Commit> VirtualScheduler<C> {
-    /// Steps 1 and 2 of a shutdown: refuses new processes and cancels all that live. Where a worker
-    /// starts one before its next turn begins, that one is found by another call.
+    /// Steps 1 and 2 of a shutdown: refuses new processes and cancels all living ones. If a worker
+    /// starts one before its next turn begins, another call finds that one.
     pub fn close(&mut self) {
         self.shared.advance(Phase::Closing);
         self.shared.sleep.wake_all();

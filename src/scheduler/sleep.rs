@@ -1,28 +1,28 @@
 //! Parking: how a worker goes to sleep without missing work, and how few workers are woken.
 //!
 //! A worker is *active* (it has work), *searching* (it looks at others' queues) or *asleep*. One
-//! word counts the searching and the sleeping ones; a list names the sleepers; each has a signal of
-//! its own, a flag under a mutex.
+//! word counts the searching and the sleeping workers; a list names the sleepers; each has a signal
+//! of its own, a flag under a mutex.
 //!
 //! **Against lost wake-ups.** A producer pushes, *then* fences, *then* reads the counts. A worker
 //! that goes to sleep announces itself in the counts, *then* fences, *then* looks at every queue
-//! once more, *then* waits. All fences are sequentially consistent, so in their one order either
-//! the producer's comes first, and the sleeper's look finds the job; or the sleeper's, and the
-//! producer reads that somebody sleeps.
+//! once more, *then* waits. All fences are sequentially consistent, so in their single order either
+//! the producer's comes first, and the sleeper's look finds the job; or the sleeper's comes first,
+//! and the producer reads that a worker sleeps.
 //!
-//! **Few wake-ups.** A producer wakes nobody while a worker searches: that worker will find the
-//! job. This is sound because a searcher that stops searching does one of two things. It goes to
-//! sleep, by the protocol above, and is a searcher again where its last look finds something, since
-//! that was perhaps left to it. Or it has found work: then, if it was the last one searching, it
-//! fences, looks at every queue once more and, where something is left, wakes one more. So while
-//! jobs lie about, a chain of workers wakes; when they do not, nobody does. At most half of the
-//! workers, and at least one, search at a time. The one who wakes a sleeper counts it as searching,
-//! so that a second producer does not wake a second one.
+//! **Few wake-ups.** A producer wakes no worker while one searches: that worker will find the job.
+//! This is sound because a searcher that stops searching does one of two things. It goes to sleep,
+//! by the protocol above, and searches again if its last look finds something, since a producer may
+//! have relied on it. Or it has found work: then, if it was the last one searching, it fences,
+//! looks at every queue once more and, if a job is left, wakes one more worker. So while jobs are
+//! left, a chain of workers wakes; when none are, no worker does. At most half of the workers, and
+//! at least one, search at a time. The thread that wakes a sleeper counts it as searching, so that
+//! a second producer does not wake a second one.
 //!
 //! - **P1** the sleeping count is the length of the list, except within the lock of the list.
-//! - **P2** a worker is in the list at most once; whoever takes it out sets its signal, and counts
-//!   it as searching, unless it is the worker itself.
-//! - **P3** a signal may be late or left over: what happened is read from the list.
+//! - **P2** a worker is in the list at most once; the thread that takes it out sets its signal and
+//!   counts it as searching, unless that is the worker itself.
+//! - **P3** a signal may be late or left over: only the list says what happened.
 
 use crate::base::sync::{AtomicU64, Mutex, Ordering, Signal, fence};
 use crate::base::{Clock, Monotonic};
@@ -39,7 +39,7 @@ fn sleeping(counts: u64) -> u64 {
     counts >> 32
 }
 
-/// Who searches and who sleeps.
+/// Which workers search and which sleep.
 #[derive(Debug)]
 pub(crate) struct Sleep {
     /// Searching in the lower half, sleeping in the upper. Changed by read-modify-writes only.
@@ -52,9 +52,10 @@ pub(crate) struct Sleep {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Awake {
-    /// Somebody woke it, or it was searching and saw work before it slept. It counts as searching.
+    /// Another thread woke it, or it was searching and saw work before it slept. It counts as
+    /// searching.
     Searching,
-    /// By itself: there was work for somebody, or time has passed. It does not count as searching.
+    /// By itself: there was work, or time has passed. It does not count as searching.
     Alone,
 }
 
@@ -73,8 +74,8 @@ impl Sleep {
         self.counts.load(Ordering::Relaxed) == 0
     }
 
-    /// Wakes a sleeper where that is called for, as far as one can tell without a fence:
-    /// [`Self::notify`] must follow in time.
+    /// Wakes a sleeper if one is needed, as far as one can tell without a fence: [`Self::notify`]
+    /// must follow in time.
     #[inline]
     pub(crate) fn hint(&self) {
         if Self::is_called_for(self.counts.load(Ordering::Relaxed)) {
@@ -82,7 +83,7 @@ impl Sleep {
         }
     }
 
-    /// A job was pushed that somebody else is to take.
+    /// Wakes a worker, if one is needed, for a job that was pushed for others.
     #[inline]
     pub(crate) fn notify(&self) {
         // Partner: the fence in `park`.
@@ -106,7 +107,7 @@ impl Sleep {
         self.signals[worker].set();
     }
 
-    /// Wakes everybody: the scheduler stops.
+    /// Wakes all workers: the scheduler stops.
     pub(crate) fn wake_all(&self) {
         fence(Ordering::SeqCst);
         loop {
@@ -118,13 +119,13 @@ impl Sleep {
         }
     }
 
-    /// A worker begins to search. False: enough do.
+    /// A worker begins to search. Returns `false` if enough do.
     #[must_use]
     pub(crate) fn search(&self) -> bool {
         let workers = self.signals.len() as u64;
         let counts = self.counts.load(Ordering::Relaxed);
-        // Two may pass here at once and be one too many: that costs a look at some queues and
-        // nothing else.
+        // Two workers may pass here at once and be one too many: that costs a look at some queues
+        // and nothing else.
         if searching(counts) > 0 && 2 * searching(counts) >= workers {
             return false;
         }
@@ -138,16 +139,16 @@ impl Sleep {
         if searching(before) != 1 || sleeping(before) == 0 {
             return;
         }
-        // Partner: the fence in `notify` of a producer that left its job to us.
+        // Partner: the fence in `notify` of a producer that relied on this searcher.
         fence(Ordering::SeqCst);
         if is_work_left() {
             self.hint();
         }
     }
 
-    /// Parks a worker that found nothing. `is_needed` looks at every queue and at what else a
-    /// worker must not sleep for. One with a deadline keeps the timers, and is the last to be woken
-    /// for a job.
+    /// Parks a worker that found nothing. `is_needed` looks at every queue and at everything else
+    /// that a worker must not sleep for. A worker with a deadline is the keeper of the timers, and
+    /// the last to be woken for a job.
     pub(crate) fn park(
         &self,
         worker: usize,
@@ -166,8 +167,8 @@ impl Sleep {
         self.rise(worker)
     }
 
-    /// The first part of [`Self::park`], up to the wait; [`Self::rise`] follows. False: the worker
-    /// is needed, and [`Self::stay_up`] follows.
+    /// The first part of [`Self::park`], up to the wait; [`Self::rise`] follows. Returns `false` if
+    /// the worker is needed; then [`Self::stay_up`] follows.
     pub(crate) fn lie_down(
         &self,
         worker: usize,
@@ -192,7 +193,7 @@ impl Sleep {
         self.signals[worker].wait(Some(Duration::ZERO))
     }
 
-    /// In a model time comes to those who wait for it when it is said to.
+    /// In a model, threads that wait for a time wake when the model moves the clock.
     #[cfg(any(loom, shuttle))]
     pub(crate) fn clock_was_moved(&self) {
         self.signals.iter().for_each(Signal::clock_was_moved);
@@ -203,13 +204,13 @@ impl Sleep {
         self.leave(worker, 0)
     }
 
-    /// The last part of [`Self::park`] for a worker that is needed. What it saw was perhaps left to
+    /// The last part of [`Self::park`] for a worker that is needed. A producer may have relied on
     /// it while it searched: it searches again.
     pub(crate) fn stay_up(&self, worker: usize, was_searching: bool) -> Awake {
         self.leave(worker, if was_searching { SEARCHING } else { 0 })
     }
 
-    /// Takes the worker out of the list, unless somebody did.
+    /// Takes the worker out of the list, unless another thread did.
     fn leave(&self, worker: usize, searching: u64) -> Awake {
         let mut sleepers = self.sleepers.lock();
         let Some(place) = sleepers.iter().position(|sleeper| *sleeper == worker) else { return Awake::Searching };

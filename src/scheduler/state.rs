@@ -1,20 +1,19 @@
-//! The state word of a place: who has the process, and what it has not heard yet.
+//! The state word of a place: who has the process, and which events are pending.
 //!
 //! ```text
 //!  63        32 31       8 7      0
 //! | generation |   bits   | state  |
 //! ```
-//! Each transition is one successful read-modify-write, and returns what its caller must do. The
-//! generation stands in the same word, so that an event for a former tenant fails in that very
-//! operation.
+//! Each transition is one successful read-modify-write, and returns the duty of its caller. The
+//! generation is in the same word, so an event for a former tenant fails in that very operation.
 //!
 //! | from | on | to | duty of the caller |
 //! |---|---|---|---|
 //! | — | spawn, no permit needed or one is free | Ready | enqueue |
 //! | — | spawn, no permit is free | Admitting | join the admission queue |
-//! | — | taken up after `blocked`, `idle` | Blocked, Idle, or Evicted if it needs a permit | none |
+//! | — | recovered after `blocked`, `idle` | Blocked, Idle, or Evicted if it needs a permit | none |
 //! | Admitting | permit | Ready | enqueue in the global queue |
-//! | Admitting, never started | cancel | Ready + CANCEL | enqueue without a permit, look after those behind it |
+//! | Admitting, never started | cancel | Ready + CANCEL | enqueue without a permit, serve the queue behind it |
 //! | Admitting | end | Ready + END | the same |
 //! | Ready | a worker takes it | Running − WAKE − MAIL − VISIT − CANCEL − END | take the event queue |
 //! | Running | slice used up | Preempted | to the back of the global queue |
@@ -25,33 +24,34 @@
 //! | Running without a permit | `ready` | Admitting, or Evicted + HELD if PAUSED | join the admission queue if Admitting |
 //! | Running without a permit | `blocked`, `idle` | Evicted, or further as from there | as from there |
 //! | Running | `complete` | Complete | empty the event queue, free the place |
-//! | Blocked | event, interrupt | Ready | who woke it enqueues it |
+//! | Blocked | event, interrupt | Ready | enqueue |
 //! | Blocked | message | Blocked + MAIL | none |
-//! | Idle | anything | Ready | who woke it enqueues it |
-//! | Blocked, Idle, Ready + HELD | eviction | Evicting | take a snapshot, give the permit on |
+//! | Idle | anything | Ready | enqueue |
+//! | Blocked, Idle, Ready + HELD | eviction | Evicting | take a snapshot, pass the permit on |
 //! | Preempted + HELD | eviction | unchanged, since it is in the middle of a step | count it among those that stay |
 //! | Evicting | anything | + its bit | none |
 //! | Evicting | evicted | Evicted, or further as from there | as from there |
-//! | Evicting | it cannot be | as before, or Ready − HELD if a bit that wakes it was set or it was resumed | enqueue if Ready − HELD |
-//! | Evicted | event, or message if it was Idle | Admitting | who woke it joins it to the admission queue |
-//! | Evicted | interrupt | Ready | who woke it enqueues it, without a permit |
+//! | Evicting | eviction refused | as before, or Ready − HELD if a bit that wakes it was set or it was resumed | enqueue if Ready − HELD |
+//! | Evicted | event, or message if it was Idle | Admitting | join it to the admission queue |
+//! | Evicted | interrupt | Ready | enqueue without a permit |
 //! | Running, Preempted, Ready, Admitting | anything | + its bit | none |
 //! | any but Complete | pause | + PAUSED | none: it holds at the end of the slice or step |
 //! | Ready + HELD, Preempted + HELD | resume | − PAUSED − HELD | enqueue |
 //! | Evicted + HELD | resume | Admitting − PAUSED − HELD, or Ready if END was set | join it to the admission queue, or enqueue |
-//! | any other but Complete | resume | − PAUSED | enqueue, or join the admission queue, if there is anything to hear |
+//! | any other but Complete | resume | − PAUSED | enqueue, or join the admission queue, if an event or interrupt is pending |
 //! | Complete | anything | unchanged | drop it and count |
 //!
 //! An interrupt sets the bit of its reason: VISIT, CANCEL or END.
 //!
 //! While PAUSED is set nothing wakes: Blocked, Idle and Evicted keep their state and collect bits,
 //! and a slice or step that ends in Preempted or Ready gets HELD instead of being enqueued. HELD
-//! says that the process goes on once it is resumed, whether or not anything has come for it. It
-//! outlasts an eviction, and is there without PAUSED only while one is under way.
+//! means that the process goes on once it is resumed, whether or not anything has come for it. It
+//! outlasts an eviction, and is set without PAUSED only while one is under way.
 //!
 //! **WAKE and MAIL say that the event queue is not empty.** They are set and cleared only under the
-//! lock of the event queue (see [`Place`](super::place::Place)), so outside of it a word without
-//! them proves an empty queue at that moment. Every other transition may happen without the lock.
+//! lock of the event queue (see [`Place`](super::place::Place)), so even without the lock a word
+//! without them proves an empty queue at that moment. Every other transition may happen without the
+//! lock.
 
 use super::{Interrupt, Next, Pause, Permitted, Wake};
 use crate::base::sync::{AtomicU64, Ordering};
@@ -59,7 +59,7 @@ use crate::base::sync::{AtomicU64, Ordering};
 /// Who has the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Nobody: it has ended, and the place is free or about to be.
+    /// No thread or queue: the process has ended, and the place is free or about to be.
     Complete,
     /// A run queue.
     Ready,
@@ -73,7 +73,7 @@ pub(crate) enum State {
     Idle,
     /// The admission queue.
     Admitting,
-    /// Whoever takes its permit away.
+    /// The thread that takes its permit away.
     Evicting,
     /// As Blocked or Idle (the ANY bit says which), without a permit.
     Evicted,
@@ -91,7 +91,7 @@ const STATES: [State; 9] = [
     State::Evicted,
 ];
 
-/// The state has so many bits of the word, the lowest.
+/// Bits of the state, the lowest of the word.
 const STATE_BITS: u32 = 8;
 const STATE: u64 = (1 << STATE_BITS) - 1;
 /// The generation begins at this bit.
@@ -116,13 +116,13 @@ bits! {
     WAKE,
     /// The queue holds a message.
     MAIL,
-    /// Somebody interrupted the process since its step began: [`Interrupt::Visit`].
+    /// The process was interrupted since its step began: [`Interrupt::Visit`].
     VISIT,
     /// The same: [`Interrupt::Cancel`].
     CANCEL,
     /// The same: [`Interrupt::End`].
     END,
-    /// An operator holds the process.
+    /// An operator has paused the process.
     PAUSED,
     /// It is Ready or Preempted but in no queue, because it is paused; or it was Ready so when it
     /// was evicted.
@@ -131,7 +131,7 @@ bits! {
     ANY,
     /// It was never stepped.
     FRESH,
-    /// It is Admitting, and whoever made it so has done with its body.
+    /// It is Admitting, and the thread that made it so has finished with its body.
     QUEUED,
 }
 
@@ -147,10 +147,10 @@ fn bit_of(why: Interrupt) -> u64 {
     }
 }
 
-/// What ends the waiting of a process, beside an interrupt.
+/// What ends the wait of a process, beside an interrupt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitsFor {
-    /// It is held, and waits for the end of the pause alone.
+    /// It is held, and waits only for the end of the pause.
     Nothing,
     Event,
     Anything,
@@ -189,12 +189,12 @@ impl Value {
         Self(self.0 & !STATE | state as u64)
     }
 
-    /// The end of this tenant: of the word only the generation stays.
+    /// The end of this tenant: only the generation remains in the word.
     fn ended(self) -> Self {
         Self::new(self.generation(), State::Complete, 0)
     }
 
-    /// Whether the process is in nobody's hands and in no queue although it has its permit.
+    /// Whether the process has its permit but is with no thread and in no queue.
     pub(crate) fn rests(self) -> bool {
         match self.state() {
             State::Blocked | State::Idle => true,
@@ -217,7 +217,7 @@ impl Value {
         [Interrupt::End, Interrupt::Cancel, Interrupt::Visit].into_iter().find(|why| self.has(bit_of(*why)))
     }
 
-    /// Whether what came ends a waiting for this.
+    /// Whether the pending bits end a wait for this.
     fn is_ended(self, waits_for: WaitsFor) -> bool {
         match waits_for {
             WaitsFor::Nothing => true,
@@ -226,8 +226,8 @@ impl Value {
         }
     }
 
-    /// The state after bits changed, for a process that may be waiting; and what follows for
-    /// whoever changed them.
+    /// The state after bits changed, for a process that may be waiting; and the duty of the thread
+    /// that changed them.
     fn heard(self) -> (Self, Heard) {
         let state = self.state();
         let waits_for = match state {
@@ -245,8 +245,8 @@ impl Value {
         let next = self.without(HELD);
         match state {
             State::Preempted => (next, Heard::Woken),
-            // One that is to be stepped for an event hears with it that it was interrupted, and one
-            // that is to end needs no permit.
+            // A process that is stepped for an event gets the interrupt in the same step, and one
+            // that must end needs no permit.
             State::Evicted if is_ended && !self.has(END) => (next.to(State::Admitting), Heard::Admit),
             _ if is_ended || self.has(INTERRUPTED) => (next.to(State::Ready), Heard::Woken),
             _ => (self, Heard::Pending),
@@ -264,7 +264,7 @@ impl std::fmt::Debug for Value {
     }
 }
 
-/// What a process has behind it that is put into a place.
+/// The history of a process that is put into a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Before {
     /// It was never stepped.
@@ -273,7 +273,7 @@ pub(crate) enum Before {
     Step(Next),
 }
 
-/// What a holder that is to give its permit up says to that.
+/// The answer of a holder that is asked to give up its permit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Asked {
@@ -281,11 +281,11 @@ pub(crate) enum Asked {
     Yields,
     /// It is held in the middle of a step, where it cannot be evicted.
     Stays,
-    /// It does not rest, or not any more.
+    /// It does not rest, or no longer does.
     Moves,
 }
 
-/// What an eviction came to.
+/// The outcome of an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Eviction {
     /// The permit was taken away.
@@ -294,24 +294,23 @@ pub(crate) enum Eviction {
     Refused,
 }
 
-/// What follows from an event, an interrupt, a resume or an eviction.
+/// The duty that follows from an event, an interrupt, a resume or an eviction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Heard {
     /// The process has ended: drop the event and count it.
     Gone,
-    /// Nothing: where there is something to hear, it will hear of it in time.
+    /// Nothing: the process will get what has come in time.
     Pending,
     /// The caller woke it and enqueues it.
     Woken,
     /// The caller woke it and joins it to the admission queue.
     Admit,
-    /// The caller took it out of the admission queue and enqueues it: those behind it are to be
-    /// looked after.
+    /// The caller took it out of the admission queue, enqueues it, and serves the queue behind it.
     Left,
 }
 
-/// What [`Word::claim`] came to.
+/// The outcome of [`Word::claim`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Claim {
@@ -323,13 +322,13 @@ pub(crate) enum Claim {
     Queue,
 }
 
-/// What a worker that took a process is to do.
+/// How a worker that took a process goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) struct Started {
-    /// The step goes on: there is nothing to take.
+    /// The step goes on: there are no events to take.
     pub(crate) resumed: bool,
-    /// It was interrupted, for this reason.
+    /// The reason of an interrupt, if there was one.
     pub(crate) interrupted: Option<Interrupt>,
 }
 
@@ -339,11 +338,11 @@ pub(crate) struct Started {
 pub(crate) enum Finished {
     /// To the back of the global queue.
     Requeue,
-    /// Something came meanwhile: enqueue it as if it were woken now.
+    /// Something came meanwhile: enqueue the process as if it were woken now.
     Woken,
-    /// It waits; whoever wakes it enqueues it.
+    /// It waits; the thread that wakes it enqueues it.
     Waits,
-    /// It is paused; whoever resumes it enqueues it.
+    /// It is paused; the thread that resumes it enqueues it.
     Held,
 }
 
@@ -357,16 +356,16 @@ impl Word {
         Self(AtomicU64::new(Value::new(0, State::Complete, 0).0))
     }
 
-    /// The word now. Acquire, so that what its last writer published is seen.
+    /// The current word. Acquire: sees what its last writer published.
     pub(crate) fn load(&self) -> Value {
         Value(self.0.load(Ordering::Acquire))
     }
 
-    /// One read-modify-write: `change` gives the new value and the result. Nothing is written where
-    /// it gives back the old value.
+    /// One read-modify-write: `change` returns the new value and the result. Nothing is written if
+    /// the value is the old one.
     ///
-    /// `AcqRel`, its partners are all other transitions: whoever takes the process sees what the
-    /// one before did with it.
+    /// `AcqRel`, its partners are all other transitions: the thread that takes the process sees
+    /// what the one before did with it.
     fn update<R>(&self, mut change: impl FnMut(Value) -> (Value, R)) -> R {
         let mut old = Value(self.0.load(Ordering::Relaxed));
         loop {
@@ -381,9 +380,9 @@ impl Word {
         }
     }
 
-    /// A free place gets a tenant, with its permit or without. A store is enough: nobody changes
-    /// the word of a free place, since every other transition leaves Complete alone. Release: its
-    /// partner is whoever hears of the slot.
+    /// Puts a tenant into a free place, with its permit or without. A store is enough: no other
+    /// thread changes the word of a free place, since every other transition leaves Complete
+    /// unchanged. Release: its partner is any thread that gets the slot.
     pub(crate) fn occupy(&self, permitted: Permitted, before: Before) {
         let old = Value(self.0.load(Ordering::Relaxed));
         debug_assert_eq!(old.state(), State::Complete, "an occupied place was given away");
@@ -401,8 +400,8 @@ impl Word {
         self.0.store(Value::new(generation, state, bits | fresh).0, Ordering::Release);
     }
 
-    /// The quick way to post: wakes a process that waits and has nothing in its event queue. Needs
-    /// no lock, since it leaves WAKE and MAIL alone.
+    /// The fast path of a post: wakes a process that waits with an empty event queue. Needs no
+    /// lock, since it does not change WAKE and MAIL.
     pub(crate) fn claim(&self, generation: u32, wake: Wake) -> Claim {
         self.update(|old| match old.state() {
             _ if !old.is_of(generation) => (old, Claim::Gone),
@@ -413,7 +412,7 @@ impl Word {
         })
     }
 
-    /// An event is put into the event queue, whose lock the caller holds.
+    /// Marks an event that is put into the event queue, whose lock the caller holds.
     pub(crate) fn notify(&self, generation: u32, wake: Wake) -> Heard {
         let bit = match wake {
             Wake::Event => WAKE,
@@ -422,8 +421,8 @@ impl Word {
         self.update(|old| if old.is_of(generation) { old.with(bit).heard() } else { (old, Heard::Gone) })
     }
 
-    /// Sets the bit of the reason. One that is to end does not wait for its permit any longer, and
-    /// one that is asked to end not for its first.
+    /// Sets the bit of the reason. A process that must end stops waiting for its permit, and one
+    /// that is asked to end stops waiting for its first.
     pub(crate) fn interrupt(&self, generation: u32, why: Interrupt) -> Heard {
         let leaves_if = match why {
             Interrupt::Visit => 0,
@@ -439,7 +438,7 @@ impl Word {
         })
     }
 
-    /// Sets PAUSED, or takes it back.
+    /// Sets or clears PAUSED.
     pub(crate) fn pause(&self, generation: u32, pause: Pause) -> Heard {
         self.update(|old| match pause {
             _ if !old.is_of(generation) => (old, Heard::Gone),
@@ -448,8 +447,8 @@ impl Word {
         })
     }
 
-    /// Whoever woke one that was evicted has done with its body, and joins it to the admission
-    /// queue. Otherwise it is to end, and is enqueued.
+    /// Called when the thread that woke an evicted process has finished with its body: the process
+    /// joins the admission queue, or is enqueued if it must end.
     pub(crate) fn queue(&self) -> Heard {
         self.update(|old| {
             debug_assert!(old.state() == State::Admitting && !old.has(QUEUED), "queued twice: {old:?}");
@@ -457,8 +456,8 @@ impl Word {
         })
     }
 
-    /// A worker takes the process, without the lock of its event queue. Nothing: there are events,
-    /// the lock is needed.
+    /// A worker takes the process, without the lock of its event queue. `None` if there are events:
+    /// then the lock is needed.
     pub(crate) fn start_quiet(&self) -> Option<Started> {
         self.update(|old| {
             if old.state() == State::Ready && old.has(WAKE | MAIL) {
@@ -469,8 +468,8 @@ impl Word {
         })
     }
 
-    /// A worker takes the process and holds the lock of its event queue, which it takes before it
-    /// gives the lock up.
+    /// A worker takes the process while it holds the lock of the event queue; it takes the queue
+    /// before it releases the lock.
     pub(crate) fn start(&self) -> Started {
         self.update(Self::started)
     }
@@ -487,10 +486,10 @@ impl Word {
         }
     }
 
-    /// The slice is over, the step's output is visible, and the process has not ended.
+    /// The slice has ended, the step's output is visible, and the process has not ended.
     pub(crate) fn finish(&self, next: Next) -> Finished {
         self.update(|old| {
-            debug_assert_eq!(old.state(), State::Running, "a process that nobody runs was put back");
+            debug_assert_eq!(old.state(), State::Running, "a process that is not running was put back");
             let requeue = |state| {
                 if old.has(PAUSED) {
                     (old.to(state).with(HELD), Finished::Held)
@@ -507,7 +506,7 @@ impl Word {
                 Next::Ready => requeue(State::Ready),
                 Next::Blocked => wait(State::Blocked),
                 Next::Idle => wait(State::Idle),
-                Next::Complete => unreachable!("an end is told by `complete`"),
+                Next::Complete => unreachable!("an end is reported by `complete`"),
             }
         })
     }
@@ -515,18 +514,19 @@ impl Word {
     /// The same for a process that was stepped without its permit.
     pub(crate) fn finish_without_permit(&self, next: Next) -> Heard {
         self.update(|old| {
-            debug_assert_eq!(old.state(), State::Running, "a process that nobody runs was put back");
+            debug_assert_eq!(old.state(), State::Running, "a process that is not running was put back");
             match next {
                 Next::Blocked => old.to(State::Evicted).heard(),
                 Next::Idle => old.to(State::Evicted).with(ANY).heard(),
                 Next::Ready => old.to(State::Evicted).with(HELD).heard(),
                 Next::Preempted => unreachable!("a step begins with a permit"),
-                Next::Complete => unreachable!("an end is told by `complete`"),
+                Next::Complete => unreachable!("an end is reported by `complete`"),
             }
         })
     }
 
-    /// The process has ended, and its event queue is empty. False: it is not; take the lock.
+    /// The process has ended. Returns `false` if its event queue is not empty: then the lock is
+    /// needed.
     #[must_use]
     pub(crate) fn complete_quiet(&self) -> bool {
         self.update(|old| if old.has(WAKE | MAIL) { (old, false) } else { (old.ended(), true) })
@@ -537,7 +537,7 @@ impl Word {
         self.update(|old| (old.ended(), ()));
     }
 
-    /// The process has got its permit. False: it does not wait for one any more.
+    /// The process has got its permit. Returns `false` if it no longer waits for one.
     #[must_use]
     pub(crate) fn admit(&self, generation: u32) -> bool {
         self.update(|old| {
@@ -546,7 +546,7 @@ impl Word {
         })
     }
 
-    /// Its permit is to be taken away.
+    /// Asks the process to give up its permit.
     pub(crate) fn evict(&self, generation: u32) -> Asked {
         self.update(|old| match old.state() {
             _ if !old.is_of(generation) => (old, Asked::Moves),
@@ -558,7 +558,7 @@ impl Word {
         })
     }
 
-    /// Its permit was taken away, or could not be.
+    /// Ends an eviction: the permit was taken away, or could not be.
     pub(crate) fn evicted(&self, eviction: Eviction) -> Heard {
         self.update(|old| {
             debug_assert_eq!(old.state(), State::Evicting, "an eviction ended that had not begun");

@@ -1,20 +1,20 @@
 //! A worker: one turn at a time, and what it does between turns.
 //!
-//! [`Worker::turn`] finds a process and runs one slice of it. It never waits, so that one thread
-//! can drive many workers in any order: that is the simulator. Waiting is in [`Worker::run`] only.
+//! [`Worker::turn`] finds a process and runs one slice of it. It never waits, so one thread can
+//! drive many workers in any order, as the simulator does. Only [`Worker::run`] waits.
 //!
 //! **The LIFO slot.** While all workers are busy and turns are shorter than about a microsecond,
 //! the process that was woken or spawned last does not go through the deque: the worker keeps it in
-//! its *LIFO slot* and runs it in its next turn. The order is that of the deque, for a second
+//! its *LIFO slot* and runs it in its next turn. The order is that of the deque, since a second
 //! process pushes the first one to the bottom. With the slot a hop of a ping-pong takes 32 ns of
-//! one worker's time, without it 47 ns. A process in the slot is out of a thief's reach until the
-//! slice that woke it ends; so the slot is not used once any worker is idle or turns are longer,
-//! and each process goes to the deque at once. The same holds for the processes that said `ready`:
-//! at most 16 are put into the global queue together. Before each slice, which may be the first
-//! long one, a worker checks what it holds back, and sends the wakes that it owes.
+//! one worker's time, and 47 ns without it. A process in the slot is out of a thief's reach until
+//! the slice that woke it ends; so once any worker is idle or turns are longer, the slot is not
+//! used and each process goes to the deque at once. The same holds for the processes that said
+//! `ready`: at most 16 are put into the global queue together. Before each slice, which may be the
+//! first long one, a worker publishes the jobs that it holds back and sends the wakes that it owes.
 //!
-//! *Rejected*: to put every woken process into the global queue, as some schedulers do. CPU time of
-//! the whole bench, own deque against global queue: ping-pong of two 71 against 147 ms (one
+//! *Rejected*: putting every woken process into the global queue, as some schedulers do. CPU time
+//! of the whole bench, own deque against global queue: ping-pong of two 71 against 147 ms (one
 //! worker), 98 against 150 (two); 1,000 pairs 92 against 158; ring 51 against 75; fib(25) 37
 //! against 79.
 
@@ -37,29 +37,29 @@ use crate::base::sync::{Ordering, spin_loop, thread};
 use crate::process::{Micros, Permit};
 use std::sync::Arc;
 
-/// A slice that takes longer is counted and named.
+/// A slice that takes longer is counted and reported as slow.
 const SLOW: Micros = Micros(10_000);
-/// Processes that said `ready` and are put into the global queue together. As many as are taken out
-/// of it.
+/// Processes that said `ready` and enter the global queue as one batch. As many as are taken out of
+/// it at once.
 const YIELDED_MAX: usize = 16;
 /// Rounds of looking for work before a worker yields its core, and before it parks. Arbitrary. (A
-/// model is after what happens where workers park, and pays for each round.)
+/// model explores what happens when workers park, and pays for each round.)
 const SPIN_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 4 };
 const YIELD_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
-/// For so many of these rounds a thief leaves the only job of a deque to its worker, which will
-/// mostly take it next and has all that it needs at hand: some microseconds. Measured by the
-/// workloads `count` and `pingpong` with two workers.
+/// Rounds for which a thief does not steal the only job of a deque: its worker will mostly take it
+/// next and has the data in its cache. Some microseconds. Measured by the workloads `count` and
+/// `pingpong` with two workers.
 pub(super) const PATIENT_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
-/// Looks at one victim before the next one, while others are quicker. Arbitrary.
+/// Attempts at one victim before the next one, while other thieves are quicker. Arbitrary.
 const RETRIES: u32 = 8;
 
-/// What a turn came to.
+/// The outcome of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum TurnOutcome {
-    /// A slice of this process was run.
+    /// The worker ran a slice of this process.
     Stepped(Slot),
-    /// No process was ready, but timers or the admission queue were looked after.
+    /// No process was ready, but the worker served timers or the admission queue.
     Served,
     /// There was nothing to do.
     Nothing,
@@ -71,7 +71,7 @@ pub(crate) struct Worker<C: Commit> {
     core: Core<C>,
 }
 
-/// The slot of a process that was found, in one register: an `Option<Slot>` would go by way of
+/// The slot of a process that was found, in one register: an `Option<Slot>` would go through
 /// memory.
 struct Found(u64);
 
@@ -88,27 +88,28 @@ impl Found {
     }
 }
 
-/// What belongs to the worker alone.
+/// The state that belongs to the worker alone.
 pub(crate) struct Core<C: Commit> {
     index: usize,
     local: Local<Job<C::Event>>,
     lifo_slot: Option<Job<C::Event>>,
-    /// What said `ready`, and is on its way to the global queue.
+    /// Processes that said `ready`, on their way to the global queue.
     yielded: Vec<Slot>,
-    /// A job was put where others may take it, and no worker has been woken with a fence yet.
+    /// Whether a job was put where others may take it, with no fenced wake sent yet.
     wake_owed: bool,
-    /// The same, but this worker was to take it next.
+    /// The same for a job that this worker was to take next.
     reserved: bool,
     fairness: Fairness,
     pace: Pace,
     random: Random,
     free: FreeSlots,
     buffers: Buffers<C::Event>,
-    /// What the process hears that is found or stepped.
+    /// The events of the process that is found or stepped.
     batch: Vec<C::Event>,
     due: Vec<C::Timer>,
     searching: bool,
-    /// It has not searched for long: what a worker will take next is left to it.
+    /// Whether it has not searched for long yet: it does not steal the job that its worker will
+    /// take next.
     patient: bool,
     closing: bool,
     /// The end of the last slice, which is the start of the next one; nothing after a rest.
@@ -165,7 +166,7 @@ impl<C: Commit> Worker<C> {
         }
     }
 
-    /// Says for how many rounds it has found nothing. One of which nobody says so is in a hurry.
+    /// Reports for how many rounds it has found nothing. Without this report a worker is impatient.
     pub(crate) fn has_searched_for(&mut self, rounds: u32) {
         self.core.patient = rounds < PATIENT_ROUNDS;
     }
@@ -173,11 +174,11 @@ impl<C: Commit> Worker<C> {
     /// Runs one slice of one process, if there is any to run.
     pub(crate) fn turn(&mut self) -> TurnOutcome {
         let (shared, core) = (&*self.shared, &mut self.core);
-        // Not where the workers leave without a shutdown: a step that this one still begins is
-        // refused nothing.
+        // Not if the workers stop without a shutdown: a step that this one still begins is refused
+        // nothing.
         if !core.closing && shared.phase() == Phase::Closing {
             core.closing = true;
-            // Release: whoever sees it sees every process that this worker has started.
+            // Release: a thread that sees it sees every process that this worker has started.
             shared.acknowledged[core.index].store(true, Ordering::Release);
             shared.drained.set();
         }
@@ -201,14 +202,15 @@ impl<C: Commit> Worker<C> {
         let awake = shared.sleep.park(core.index, was_searching, until, || core.is_needed(shared, &bed));
         self.rises(&bed, awake);
         if awake == Awake::Alone && !was_searching {
-            // As many search as may, and one of them is about to find what this worker must not
-            // sleep for. That one gets on first.
+            // As many workers search as may, and one of them is about to find the work that this
+            // worker must not sleep for. Let that one run first.
             thread::yield_now();
         }
         0
     }
 
-    /// The first part of `park` for a worker that has no thread. None: it is needed, and goes on.
+    /// The first part of `park` for a worker that has no thread. `None` if it is needed and goes
+    /// on.
     pub(crate) fn lie_down(&mut self) -> Option<Bed> {
         let bed = self.bed();
         let (shared, core) = (&*self.shared, &self.core);
@@ -221,7 +223,7 @@ impl<C: Commit> Worker<C> {
         None
     }
 
-    /// Whether a worker that lies down goes on: it was woken, or its time has come.
+    /// Whether a parked worker goes on: it was woken, or its deadline has passed.
     pub(crate) fn wakes(&self, bed: &Bed) -> bool {
         let shared = &*self.shared;
         shared.sleep.is_called(self.core.index) || bed.deadline.is_some_and(|deadline| deadline <= shared.clock.now())
@@ -250,12 +252,12 @@ impl<C: Commit> Worker<C> {
     }
 }
 
-/// What a worker knows that goes to sleep.
+/// The state of a worker that goes to sleep.
 #[derive(Debug)]
 pub(crate) struct Bed {
-    /// When the first timer was due, as it saw it.
+    /// The due time of the first timer when the worker checked.
     next: Option<Monotonic>,
-    /// Up to when it sleeps, where it keeps the timers.
+    /// When it wakes, if it is the keeper of the timers.
     pub(crate) deadline: Option<Monotonic>,
 }
 
@@ -280,19 +282,19 @@ impl<C: Commit> Core<C> {
         TurnOutcome::Stepped(slot)
     }
 
-    /// Looks after the admission queue. False: somebody else does.
+    /// Serves the admission queue. Returns whether it did: another worker may be doing so.
     #[cold]
     fn attend(&mut self, shared: &Shared<C>) -> bool {
         if !shared.admission.attend() {
             return false;
         }
         shared.attend(|slot| self.send_global(shared, slot));
-        // What it took is not to be put down to the next slice.
+        // Its time must not count towards the next slice.
         self.now = None;
         true
     }
 
-    /// Tells the commit point about timers that are due. False: none is.
+    /// Reports timers that are due to the commit point. Returns whether there were any.
     fn fire(&mut self, shared: &Shared<C>, now: Monotonic) -> bool {
         if shared.timers.next().is_none_or(|next| next > now) {
             return false;
@@ -304,8 +306,8 @@ impl<C: Commit> Core<C> {
             counters.timer_batches.add(1);
             counters.timers_fired.add(due.len() as u64);
             let mut context = Context { shared, core: self };
-            // A panic here is the commit point's own and not a process's. The worker must live all
-            // the same: others depend on it.
+            // A panic here is the commit point's own and not a process's. The worker must survive
+            // it: others depend on it.
             let fired = foreign::call(|| shared.commit.fired(&mut context, &mut due));
             self.note(shared, fired);
             self.note(shared, foreign::call(|| due.clear()));
@@ -316,9 +318,9 @@ impl<C: Commit> Core<C> {
         true
     }
 
-    /// Finds a job: in the own deque, in the global queue, with others; or in another order where a
-    /// rule says so. The event that came along goes to the batch at once: a job that is handed on
-    /// by value is copied each time, which costs a hop some nanoseconds.
+    /// Finds a job: in its own deque, in the global queue, with other workers; or in another order
+    /// if a rule says so. The job's event goes to the batch at once: passing a job by value copies
+    /// it each time, which costs a hop some nanoseconds.
     #[inline]
     fn find(&mut self, shared: &Shared<C>) -> Option<Found> {
         let look = self.fairness.look(self.pace.interval());
@@ -332,7 +334,7 @@ impl<C: Commit> Core<C> {
             return Some(self.unpack(job));
         }
         if let Some(job) = self.local.pop() {
-            // What was reserved in the deque is this one; but there may be one in the global queue.
+            // The reserved job of the deque is this one, but there may be one in the global queue.
             self.reserved = self.reserved && shared.global.len() > 0;
             self.fairness.popped(job.woken_here);
             return Some(self.unpack(job));
@@ -347,7 +349,7 @@ impl<C: Commit> Core<C> {
         Found::new(job.slot)
     }
 
-    /// There was nothing; but the pace may not have called for a look at the timers.
+    /// Called after finding nothing: the pace may not have called for a look at the timers.
     #[cold]
     fn find_late(&mut self, shared: &Shared<C>, served: &mut bool) -> Option<Found> {
         self.now = None;
@@ -358,7 +360,7 @@ impl<C: Commit> Core<C> {
         self.find(shared)
     }
 
-    /// Looks where a rule says, before the bottom of the own deque.
+    /// Looks where a rule says, before the bottom of its own deque.
     #[inline(never)]
     fn find_first(&mut self, shared: &Shared<C>, look: Look) -> Option<Found> {
         let job = if look == Look::Top {
@@ -383,7 +385,7 @@ impl<C: Commit> Core<C> {
         Some(self.unpack(job))
     }
 
-    /// Takes from the global queue, into which goes what said `ready`.
+    /// Takes from the global queue, after appending the processes that said `ready`.
     fn take_global(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
         self.wake_owed |= !self.yielded.is_empty();
         shared.global.take(self.yielded.drain(..).map(Job::ready), shared.workers(), &self.local)
@@ -423,7 +425,7 @@ impl<C: Commit> Core<C> {
         None
     }
 
-    /// A process was woken or spawned here: to the tail of the own deque.
+    /// Puts a process that was woken or spawned here at the tail of its own deque.
     #[inline]
     fn enqueue(&mut self, shared: &Shared<C>, job: Job<C::Event>) {
         if job.woken_here {
@@ -436,8 +438,7 @@ impl<C: Commit> Core<C> {
             }
             return;
         }
-        // Nobody is told at once of a job in the own deque that was empty: this worker will take it
-        // next.
+        // No wake for a job in a deque that was empty: this worker will take it next.
         let is_alone = self.lifo_slot.is_none() && self.local.is_empty();
         self.put_down();
         self.local.push(job);
@@ -449,11 +450,11 @@ impl<C: Commit> Core<C> {
         }
     }
 
-    /// To the back of the global queue, behind what is on its way there already.
+    /// Puts a process at the back of the global queue, behind those already on their way there.
     fn send_global(&mut self, shared: &Shared<C>, slot: Slot) {
         self.yielded.push(slot);
         let len = shared.global.append(self.yielded.drain(..).map(Job::ready));
-        // Where there is nothing else, this worker will take it next.
+        // If there is nothing else, this worker will take it next.
         if len > 1 || self.lifo_slot.is_some() || !self.local.is_empty() {
             shared.sleep.notify();
         } else {
@@ -461,8 +462,8 @@ impl<C: Commit> Core<C> {
         }
     }
 
-    /// Before a slice, which may take long: whatever others could run meanwhile is where they find
-    /// it, and they are told.
+    /// Called before a slice, which may take long: publishes every job that others could run
+    /// meanwhile, and wakes them.
     #[inline]
     fn lay_open(&mut self, shared: &Shared<C>) {
         debug_assert!(self.lifo_slot.is_none(), "the job in the LIFO slot is run first, or put down");
@@ -472,20 +473,20 @@ impl<C: Commit> Core<C> {
         }
         if self.reserved {
             self.reserved = false;
-            // It took another one first, or there are more.
+            // This worker took another one first, or there are more.
             self.wake_owed |= shared.has_jobs();
         }
         self.tell(shared);
         debug_assert!(!self.wake_owed && (self.yielded.is_empty() || self.pace.is_fine()));
     }
 
-    /// Whether nobody could take more at once than this worker will.
+    /// Whether no other worker could take a job sooner than this one will.
     #[inline]
     fn may_hold_back(&self, shared: &Shared<C>) -> bool {
         self.pace.is_fine() && shared.sleep.all_are_active()
     }
 
-    /// Says with a fence what was pushed since it was said last.
+    /// Sends the wake that is owed, with a fence.
     #[inline]
     fn tell(&mut self, shared: &Shared<C>) {
         if self.wake_owed {
@@ -543,12 +544,12 @@ impl<C: Commit> Core<C> {
 
     #[inline]
     fn step(&mut self, shared: &Shared<C>, turn: Turn, process: &mut C::Process, events: &mut Vec<C::Event>) -> Next {
-        // After a panic the process is told about and dropped, and never stepped again; the
-        // scheduler's own state is not in the middle of anything while a step runs.
+        // After a panic the process is reported, dropped, and never stepped again; the scheduler's
+        // own state is consistent while a step runs.
         let mut context = Context { shared, core: self };
         let stepped = foreign::call(|| {
             let next = shared.commit.step(&mut context, turn, process, events);
-            // It may have an instance now without a permit for it: that cannot be let be.
+            // It may now have an instance without a permit, which must not go on.
             assert!(turn.allows(next), "it went on ({next:?}) where that was not allowed: {turn:?}");
             next
         });
@@ -561,7 +562,7 @@ impl<C: Commit> Core<C> {
         })
     }
 
-    /// Counts a panic of foreign code that ends no process.
+    /// Counts a panic of foreign code if there was one; it ends no process.
     #[inline]
     fn note(&self, shared: &Shared<C>, called: Result<(), String>) {
         if called.is_err() {
@@ -569,7 +570,7 @@ impl<C: Commit> Core<C> {
         }
     }
 
-    /// The process goes where it belongs after a slice.
+    /// Moves the process to where it belongs after a slice.
     #[inline]
     fn put_back(&mut self, shared: &Shared<C>, slot: Slot, next: Next, standing: Standing) {
         let place = shared.place(slot);
@@ -598,7 +599,7 @@ impl<C: Commit> Core<C> {
         }
     }
 
-    /// The same for one that was stepped without its permit.
+    /// The same for a process that was stepped without its permit.
     #[cold]
     fn put_back_without_permit(&mut self, shared: &Shared<C>, slot: Slot, next: Next) {
         let heard = shared.place(slot).word.finish_without_permit(next);
@@ -607,7 +608,7 @@ impl<C: Commit> Core<C> {
         }
     }
 
-    /// A process that said `ready`: to the back of the global queue, up to 16 at once.
+    /// Sends a process that said `ready` to the back of the global queue, in batches of at most 16.
     fn requeue(&mut self, shared: &Shared<C>, slot: Slot) {
         if self.may_hold_back(shared) && self.yielded.len() + 1 < YIELDED_MAX {
             self.yielded.push(slot);
@@ -616,13 +617,13 @@ impl<C: Commit> Core<C> {
         }
     }
 
-    /// The process has ended.
+    /// Frees the place of a process that has ended.
     fn complete(&mut self, shared: &Shared<C>, slot: Slot, body: Option<Body<C::Process>>) {
         let mut unheard = shared.place(slot).complete();
         if !unheard.is_empty() {
             self.counters(shared).dropped_events.add(unheard.len() as u64);
         }
-        // The drop of the process may panic, too, and that of an event.
+        // The drop of the process may panic, too, and so may that of an event.
         if let Some(body) = body {
             let is_slow = foreign::call(|| shared.commit.drops_slowly(&body.process));
             if is_slow == Ok(true) {
@@ -707,7 +708,7 @@ impl<C: Commit> Port<C> for Context<'_, C> {
     }
 
     fn timer(&mut self, due: Monotonic, timer: C::Timer) -> TimerId {
-        // This worker looks at the timers before it parks: nobody else has to know.
+        // This worker looks at the timers before it parks: no other worker needs to be woken.
         self.shared.timers.set(due, timer).0
     }
 
