@@ -7,7 +7,8 @@ use crate::run::{Bounds, News, Projection, Record};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-/// A run in which much happens: children of all kinds, names, ties, calls, signals, the store, renewals, ends.
+/// A run in which much happens: children of all kinds, names, ties, calls, signals, the store,
+/// renewals, ends.
 fn busy() -> Arc<dyn Program> {
     program(|entry| match entry {
         "root" => collect(
@@ -139,7 +140,8 @@ fn a_run_whose_records_are_damaged_is_not_taken_up_or_goes_on_and_never_panics()
     assert!(taken_up > 100 && refused > 100, "{taken_up} and {refused}");
 }
 
-/// Whoever shows a run folds what stands in the journal, whatever its first record says of bounds and limits.
+/// A projection folds whatever stands in the journal, whatever its first record says of bounds and
+/// limits.
 #[test]
 fn damaged_records_are_projected_as_far_as_they_follow() {
     let whole = records(&busy());

@@ -1,5 +1,5 @@
-//! The desk at which the processes of a test are stepped: the scheduler itself, with virtual workers, in virtual time. A seed chooses whose
-//! turn it is.
+//! The desk at which the processes of a test are stepped: the scheduler itself, with virtual
+//! workers, in virtual time. A seed chooses whose turn it is.
 
 use crate::base::{Monotonic, VirtualClock};
 use crate::process::{Micros, Permit, Timestamp};
@@ -33,7 +33,8 @@ impl Desk {
         Self::with(seed, Config { processes_max: places, ..Config::default() })
     }
 
-    /// A desk of that many places, that pool, and that room outside it. An empty pool is a large one where there is no room outside.
+    /// Makes a desk with that many slots, that pool, and that room outside it. An empty pool is a
+    /// large one if there is no room outside.
     pub(super) fn with(seed: u64, config: Config) -> Self {
         let (time, jump) = (VirtualClock::default(), Arc::new(AtomicI64::new(0)));
         let (wall, jumped) = (time.clone(), Arc::clone(&jump));
@@ -81,7 +82,8 @@ impl Desk {
         self.jump.store(jump, Relaxed);
     }
 
-    /// Gives a turn to the first worker that has something to do, from one on that the seed chooses. False: none has.
+    /// Gives a turn to the first worker that has work, starting with one that the seed chooses.
+    /// Returns whether one had.
     pub(super) fn turn(&mut self) -> bool {
         let mut scheduler = self.scheduler.lock();
         let workers = scheduler.workers();
@@ -89,7 +91,8 @@ impl Desk {
         (first..first + workers).any(|worker| scheduler.turn(worker % workers) != TurnOutcome::Nothing)
     }
 
-    /// Fires the timers that are due, and steps nobody; where none is, time goes to the next one. False: there is none.
+    /// Fires the timers that are due, and steps no process; if none is due, time goes to the next
+    /// one. Returns whether there was one.
     pub(super) fn fire(&mut self) -> bool {
         let mut due = Vec::new();
         {
@@ -102,7 +105,8 @@ impl Desk {
         true
     }
 
-    /// Takes the earliest timers out, as a worker does for which they are due, and says when that is.
+    /// Takes the earliest timers out, as the worker does that finds them due, and returns when that
+    /// is.
     pub(super) fn take_timer(&mut self) -> Monotonic {
         let scheduler = self.scheduler.lock();
         let due = scheduler.next_timer().expect("a timer is set");

@@ -1,4 +1,5 @@
-//! What leaves the host: keys, timeouts, cancelled and abandoned calls, durability, faults of the host.
+//! What leaves the host: keys, timeouts, cancelled and abandoned calls, durability, faults of the
+//! host.
 
 use super::desk::Desk;
 use super::support::*;

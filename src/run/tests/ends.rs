@@ -1,4 +1,5 @@
-//! How processes and runs end: in the middle of a step, while they are paused, and what they give back.
+//! How processes and runs end: in the middle of a step, while they are paused, and what they give
+//! back.
 
 use super::desk::Desk;
 use super::support::*;

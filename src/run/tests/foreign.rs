@@ -1,5 +1,6 @@
-//! Code of an embedder that panics where the run calls it in the middle of a commit: what it is asked for is refused, nothing that a record
-//! tells is undone, and nothing is seen that no record tells.
+//! Code of an embedder that panics where the run calls it in the middle of a commit: what it is
+//! asked for is refused, nothing that is recorded is undone, and nothing is seen that is not
+//! recorded.
 
 use super::desk::Desk;
 use super::support::*;

@@ -1,4 +1,5 @@
-//! Runs that are paused or put off, on a pool that others need: they keep nobody out, and lose nothing.
+//! Runs that are paused or deferred, on a pool that others need: they block no other run, and lose
+//! nothing.
 
 use super::backlog::{has_room, start};
 use super::desk::Desk;
@@ -14,7 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1, bytes: 0 };
 
-/// A guest that steps as long as it says `ready`, or first waits for sleeps. Its output is what it has heard.
+/// A guest that steps as long as it is `ready`, or first waits for sleeps. Its output is what it
+/// received.
 #[derive(Clone, Default)]
 struct Guests {
     /// Slices that a step takes beside its last.
@@ -231,7 +233,8 @@ fn who_waits_without_its_permit_in_a_paused_run_can_be_cancelled_and_killed() {
     }
 }
 
-/// What is written elsewhere is not kept out by a journal that is behind, and who was put off has heard everything in the end.
+/// A journal that is behind does not hold up runs that are written elsewhere, and a deferred
+/// process receives everything in the end.
 #[test]
 fn who_is_put_off_gives_way_and_loses_nothing() {
     for seed in 0..6 {
@@ -255,7 +258,8 @@ fn who_is_put_off_gives_way_and_loses_nothing() {
     }
 }
 
-/// Room comes and goes, and each time others are put off who go before: everybody gets on.
+/// Room comes and goes, and each time others are deferred that go first: every process gets its
+/// turn.
 #[test]
 fn who_is_put_off_again_and_again_gets_on_all_the_same() {
     for seed in 0..6 {

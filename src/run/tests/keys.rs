@@ -9,7 +9,8 @@ use crate::run::{
 };
 use std::sync::Arc;
 
-/// A call and a child, each made again under its place until it succeeds. The child calls, and fails where the answer is 0.
+/// A call and a child, each made again under its path until it succeeds. The child calls, and fails
+/// if the answer is 0.
 fn root() -> Arc<dyn Program> {
     fn place(scope: &str) -> Arc<Placement> {
         Arc::new(Placement { scope: scope.into(), limits: None, grants: None })
@@ -70,7 +71,8 @@ fn keys(handlers: &Handlers) -> Vec<String> {
     keys
 }
 
-/// Answers the calls that have left: the call itself with a problem of which nobody knows what it means, that of the child with 0.
+/// Answers the calls that were sent: the call itself with a problem of unknown outcome, that of the
+/// child with 0.
 fn fail(desk: &mut Desk, handlers: &Handlers) {
     for (call, reply) in std::mem::take(&mut *handlers.waiting.lock()) {
         reply.answer(if text(&call.args) == "1" { Err(Arc::new(unknown())) } else { Ok(number(0)) });
@@ -210,7 +212,8 @@ fn a_fork_of_a_run_that_repeats_another_keeps_its_keys_from_the_first_record_on(
     assert!(run.processes().iter().any(|process| process.pid == Pid::ROOT));
 }
 
-/// A call that is sent again in a fork has its timeout from the first sending there on, however often its host is another.
+/// A call that is sent again in a fork has its timeout from the first sending there on, however
+/// often its host changes.
 #[test]
 fn the_time_of_a_call_that_a_fork_sends_again_goes_on_from_host_to_host() {
     const TIMEOUT: u64 = 5_000_000;
@@ -352,7 +355,8 @@ fn a_call_that_a_person_repeats_has_a_new_key_where_it_is_another_and_its_outcom
                 std::slice::from_ref(&key),
                 "{before:?}, {arguments:?}"
             );
-            // Another run that repeats the same one and asks for the same: a server takes both for one.
+            // Another run that repeats the same one and makes the same call: a server takes both
+            // for one.
             let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
             let _run = resume(&desk, &root, &handlers, std::slice::from_ref(&start));
             assert_eq!(answer_all(&mut desk, &handlers, vec![]), [key], "{before:?}, {arguments:?}");

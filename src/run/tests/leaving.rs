@@ -101,7 +101,8 @@ fn the_log_is_hurried_for_what_waits_to_leave_and_for_nothing_else() {
     assert_eq!(output(&run.outcome().unwrap()), "3");
 }
 
-/// What may be repeated leaves when the run is taken up again; of other calls nobody could tell then that they did not leave.
+/// A repeatable call is sent when the run is recovered; of another one, nothing could tell then
+/// that it was not sent.
 #[test]
 fn of_a_host_that_stops_no_call_leaves_that_may_be_repeated() {
     let log = Slow::default();

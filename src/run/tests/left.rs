@@ -6,7 +6,8 @@ use crate::process::{Action, Body, Ending, Event, Micros, Payload, Pid, Problem,
 use crate::run::{Act, Mail, News, Record, RecoveryError, RecoverySpec, Resolution, RunHandle};
 use std::sync::Arc;
 
-/// Calls both handlers, and has a child that does. Asked to end, the root takes its child back and ends when that has, and the child ends.
+/// Calls both handlers, and has a child that does. Asked to end, the root takes its child back and
+/// ends when the child has ended.
 fn caller() -> Arc<dyn Program> {
     program(|entry| {
         let is_root = entry == "root";
@@ -154,7 +155,8 @@ fn a_run_that_nobody_has_is_ended_without_its_programs() {
     assert_eq!(rebuilt.result(), Some(&outcome.result));
 }
 
-/// What is left alone if it is paused: by its records, or by what was left for it and is not yet recorded.
+/// A run that is to be left alone if it is paused: by its records, or by acts that were stored for
+/// it and are not yet recorded.
 #[test]
 fn a_run_is_left_alone_that_will_be_paused() {
     let root = caller();

@@ -28,7 +28,8 @@ fn bounded(change: impl FnOnce(&mut Bounds)) -> Setup {
     setup
 }
 
-/// What the root hears when it gives these commands. Every other process idles until it is cancelled.
+/// What the root receives when it gives these commands. Every other process idles until it is
+/// cancelled.
 fn hear(setup: &Setup, count: usize, commands: impl Fn() -> Vec<Action> + Send + Sync + Clone + 'static) -> String {
     let bench = Bench::with(setup, move |entry| match entry {
         "root" => collect(commands.clone(), count),
@@ -174,7 +175,8 @@ fn bounds_of_mailboxes() {
 #[test]
 fn what_carries_little_is_bounded_by_what_it_takes_all_the_same() {
     let setup = bounded(|bounds| (bounds.bytes, bounds.item_bytes) = (3_000, 256));
-    // A spawn waits for its answer, with `null` and no name, and ten messages of two bytes each fit beside it.
+    // A spawn waits for its answer, with `null` and no name, and ten messages of two bytes each fit
+    // beside it.
     let to_child = || {
         let mut all = vec![spawns("child")];
         all.extend((0..12).map(|_| sends(Target::Child(Tag(1)), bytes(1))));
@@ -223,7 +225,8 @@ fn a_problem_counts_too_and_loses_its_texts_where_there_is_no_room() {
     assert!((1..9).contains(&with_data), "{with_data}");
 }
 
-/// A root that sends six messages to a child that does not hear them, and ends with the number of those that were taken.
+/// A root that sends six messages to a child that does not take them, and ends with the number of
+/// those that were accepted.
 fn flood(entry: &str) -> Act {
     let mut begun = false;
     if entry != "root" {
@@ -268,7 +271,8 @@ fn all_runs_of_a_host_share_what_it_has_for_them() {
         desk.drain();
         run
     };
-    // It holds half of what there is; the next one half of what that leaves; and whoever holds little is never refused.
+    // It holds half of the capacity; the next one half of the rest; and one that holds little is
+    // never refused.
     let runs = ["first", "second", "third", "fourth", "fifth"].map(|id| start(&mut desk, id));
     let held = desk.kernel.held_bytes();
     assert!((800_000..1_000_000).contains(&held), "{held}");

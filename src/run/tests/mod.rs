@@ -16,6 +16,7 @@ mod timers;
 
 mod acts;
 mod basics;
+mod cancels;
 mod effects;
 mod ends;
 mod foreign;

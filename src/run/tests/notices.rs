@@ -1,4 +1,5 @@
-//! Who is told of what, and with which locks: foreign code is called with none. What panics, or is gone, keeps nobody else from hearing.
+//! Notices, and the locks at which they are given: foreign code is called with none. A receiver
+//! that panics, or is gone, keeps no other from its notice.
 
 use super::desk::Desk;
 use super::parking::{Parkable, start, waits};
@@ -206,7 +207,8 @@ fn whoever_goes_away_before_the_outcome_leaves_nothing_behind() {
     assert!(stays.as_mut().poll(&mut context).is_ready());
 }
 
-/// Two futures of one task are both woken; of a task that asks with another waker the last one counts.
+/// Two futures of one task are both woken; if a task polls again with another waker, the last one
+/// counts.
 #[test]
 fn each_future_that_waits_is_woken_by_its_last_waker() {
     struct Count(AtomicU32);
@@ -229,7 +231,8 @@ fn each_future_that_waits_is_woken_by_its_last_waker() {
     assert_eq!(one.as_mut().poll(&mut contexts[0]), Poll::Ready(7), "the first stays");
 }
 
-/// The log says that a record is durable after the run was given up: what was told stays told, and nothing leaves.
+/// The log reports a record durable after the run was abandoned: what was reported stays so, and
+/// nothing leaves.
 #[test]
 fn nothing_leaves_a_run_that_was_given_up() {
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());

@@ -33,7 +33,8 @@ pub(super) struct Parkable {
 
 type Meanwhile = Box<dyn FnOnce() + Send>;
 
-/// A log may be the last to have its journal, whose threads are waited for then: nobody drops one with a lock that these may need.
+/// A log may be the last owner of its journal, and dropping it then waits for the journal's
+/// threads: no log is dropped with a lock that these may need.
 #[derive(Clone, Default)]
 struct Dropped;
 
@@ -210,7 +211,8 @@ fn a_run_with_something_under_way_stays() {
         assert!(!is_parked(&desk, "run"));
         (desk, run)
     };
-    // A call at a handler; what is not durable; one that is always about to do something; somebody who watches.
+    // A call at a handler; a record that is not durable; a process that is always about to step; a
+    // watcher.
     stays(collects(|| vec![calls("safe", number(1))], 1), Parkable::default(), &|_| {});
     let (mut desk, run) =
         stays(collects(|| vec![waits("a")], 1), Parkable { later: true, ..Parkable::default() }, &|_| {});
@@ -411,69 +413,70 @@ fn a_sleep_goes_on_while_its_run_is_parked_though_the_wall_clock_is_behind() {
     assert_eq!(desk.now(), Monotonic(minute));
 }
 
-/// Threads that send, ask and look while runs are parked all the time: nothing is lost, nothing is done twice, and everything is in order.
+const RUNS: usize = 24;
+const SIGNALS: u64 = 150;
+
+/// Waits for one signal after the other, and completes with all their bodies.
+fn receiver() -> Arc<dyn Program> {
+    program(|_| {
+        let mut heard: Vec<String> = Vec::new();
+        let mut begun = false;
+        act(move |context, events| {
+            let answers = events.drain(..).filter_map(|event| match event {
+                Event::Completed { answer: Ok(payload), .. } => Some(text(&payload)),
+                _ => None,
+            });
+            let before = heard.len();
+            heard.extend(answers);
+            if heard.len() as u64 == SIGNALS {
+                return Status::Complete(Payload::json(&heard));
+            }
+            if !std::mem::replace(&mut begun, true) || heard.len() > before {
+                context.command(waits("s"));
+            }
+            Status::Idle
+        })
+    })
+}
+
+/// Sends all signals to every third run, from this one on.
+fn send_signals(kernel: &Kernel, runs: &[RunHandle], first: usize) {
+    for number in 0..SIGNALS {
+        for (n, run) in runs.iter().enumerate().skip(first).step_by(3) {
+            // By the handle of the start, or by a new one.
+            let new = (number + n as u64).is_multiple_of(2).then(|| kernel.run(run.id()).unwrap());
+            let run = new.as_ref().unwrap_or(run);
+            let act = Act::Signal { name: "s".into(), body: super::support::number(number) };
+            let id = format!("{number}");
+            drop(run.act(act.clone(), Some(&id)).unwrap());
+            if number % 3 == 0 {
+                // Once more: it is the same act.
+                let again = run.act(act, Some(&id));
+                assert!(again.is_ok() || number == SIGNALS - 1, "{again:?}");
+            }
+            if (number + n as u64).is_multiple_of(5) {
+                std::thread::sleep(Duration::from_micros(300));
+            }
+        }
+    }
+}
+
+/// Threads that send, query and list while runs are parked all the time: nothing is lost, nothing
+/// is done twice, and everything is in order.
 #[test]
 fn nothing_is_lost_between_parking_and_acts() {
-    const RUNS: usize = 24;
-    const SIGNALS: u64 = 150;
-    /// Waits for one signal after the other, and gives what they carried.
-    fn hearer() -> Arc<dyn Program> {
-        program(|_| {
-            let mut heard: Vec<String> = Vec::new();
-            let mut begun = false;
-            act(move |context, events| {
-                let answers = events.drain(..).filter_map(|event| match event {
-                    Event::Completed { answer: Ok(payload), .. } => Some(text(&payload)),
-                    _ => None,
-                });
-                let before = heard.len();
-                heard.extend(answers);
-                if heard.len() as u64 == SIGNALS {
-                    return Status::Complete(Payload::json(&heard));
-                }
-                if !std::mem::replace(&mut begun, true) || heard.len() > before {
-                    context.command(waits("s"));
-                }
-                Status::Idle
-            })
-        })
-    }
     let kernel = Arc::new(Kernel::new(Clock::system()));
     kernel.park_when(ParkingPolicy { after: Duration::from_micros(200), resident_max: 6 });
     let scheduler = Scheduler::start(Arc::clone(&kernel), &Config { workers: 2, ..Config::default() }).unwrap();
     kernel.attach(scheduler.handle());
-    let root = hearer();
+    let root = receiver();
     let logs: Vec<Parkable> = (0..RUNS).map(|_| Parkable::default()).collect();
     let runs: Vec<RunHandle> =
         logs.iter().enumerate().map(|(n, log)| start(&kernel, &format!("run-{n:02}"), &root, log)).collect();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let senders: Vec<_> = (0..3)
-            .map(|sender| {
-                let (runs, kernel) = (&runs, &kernel);
-                scope.spawn(move || {
-                    for number in 0..SIGNALS {
-                        for (n, run) in runs.iter().enumerate().skip(sender).step_by(3) {
-                            // By a handle that is kept, or by one that is asked for.
-                            let asked = (number + n as u64).is_multiple_of(2).then(|| kernel.run(run.id()).unwrap());
-                            let run = asked.as_ref().unwrap_or(run);
-                            let act = Act::Signal { name: "s".into(), body: super::support::number(number) };
-                            let id = format!("{number}");
-                            drop(run.act(act.clone(), Some(&id)).unwrap());
-                            if number % 3 == 0 {
-                                // Once more: it is the same act.
-                                let again = run.act(act, Some(&id));
-                                assert!(again.is_ok() || number == SIGNALS - 1, "{again:?}");
-                            }
-                            if (number + n as u64).is_multiple_of(5) {
-                                std::thread::sleep(Duration::from_micros(300));
-                            }
-                        }
-                    }
-                })
-            })
-            .collect();
-        let (runs, done) = (&runs, &done);
+        let (kernel, runs, done) = (&kernel, &runs, &done);
+        let senders: Vec<_> = (0..3).map(|first| scope.spawn(move || send_signals(kernel, runs, first))).collect();
         scope.spawn(move || {
             while !done.load(Relaxed) {
                 for run in runs {

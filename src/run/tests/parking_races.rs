@@ -34,7 +34,8 @@ fn settle(desk: &mut Desk) {
     }
 }
 
-/// A worker finds the run in memory for a timer that is due, another one parks it before, by a clock that was read a moment ago.
+/// A worker finds the run in memory for a timer that is due; another one parks it first, by a clock
+/// that was read a moment ago.
 #[test]
 fn a_timer_that_fires_while_its_run_is_parked_wakes_it() {
     let root = program(|_| collect(|| vec![Action::Sleep(Micros(1_000))], 1));
@@ -99,7 +100,8 @@ fn a_timer_of_a_parked_run_that_is_found_in_memory_wakes_it() {
     assert_eq!(output(&run.outcome().expect("it has slept")), r#"["1 null"]"#);
 }
 
-/// What was found in memory and is parked then takes nothing in: whoever comes with something asks anew.
+/// A run that was found in memory and is parked then accepts nothing: its caller asks the kernel
+/// again.
 #[test]
 fn what_comes_for_a_run_that_is_parked_meanwhile_reaches_it() {
     let root = program(|_| collect(|| vec![waits("a")], 9));
@@ -157,8 +159,9 @@ fn a_run_that_is_lost_while_it_is_parked_or_taken_up_hears_it() {
     assert_eq!((desk.kernel.runs().len(), desk.kernel.resident()), (0, 0));
 }
 
-/// How many runs sleep while they are parked. A million of them take some minutes: `WFHOST_PARKED_RUNS=1000000
-/// cargo test --no-default-features --release --lib a_million_sleeps -- --nocapture`.
+/// How many runs sleep while they are parked. A million of them take some minutes:
+/// `WFHOST_PARKED_RUNS=1000000 cargo test --no-default-features --release --lib a_million_sleeps --
+/// --nocapture`.
 fn runs_max() -> usize {
     std::env::var("WFHOST_PARKED_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(8_000)
 }
@@ -177,7 +180,8 @@ fn sleeper(least: u64) -> Arc<dyn Program> {
     })
 }
 
-/// Runs sleep for 10 to 30 ms, and are parked at the time at which they wake: newcomers let the workers sweep all the while.
+/// Runs sleep for 10 to 30 ms, and are parked at the time at which they wake: newcomers have the
+/// workers sweep all the while.
 #[test]
 fn of_a_million_sleeps_none_is_lost() {
     const ROUND: usize = 4_000;

@@ -1,4 +1,5 @@
-//! Steps that are given in parts, as guests give theirs: what comes between two parts is heard after the last.
+//! Steps that are given in parts, as guests give theirs: events between two parts are received
+//! after the last.
 
 use super::desk::Desk;
 use super::support::*;
@@ -9,8 +10,8 @@ use crate::process::{
 use crate::run::{Bounds, ForkSpec, Programs, RebuildError, Record, RunHandle, fork, rebuild};
 use std::sync::Arc;
 
-/// A guest whose first step gives commands, each in a part of its own, and which completes with what it hears then. Where it is stepped for
-/// nothing it waits again.
+/// A guest whose first step gives commands, each in a part of its own, and which completes with the
+/// events that it receives then. Stepped without events, it waits again.
 struct Parted {
     /// What is still to be given, and how the step ends.
     rest: std::vec::IntoIter<Command>,

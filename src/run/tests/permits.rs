@@ -21,7 +21,8 @@ struct Instances {
     most: AtomicUsize,
 }
 
-/// Guests that need a permit: the root starts a child and waits for it; the child waits for what it is asked.
+/// Guests that need a permit: the root starts a child and waits for it; the child waits for a
+/// message.
 struct Guests {
     instances: Arc<Instances>,
     gives_way: Arc<AtomicBool>,
@@ -205,7 +206,8 @@ fn a_snapshot_saves_who_was_evicted_and_does_not_bring_it_back() {
 #[test]
 fn who_was_evicted_and_is_killed_ends_within_the_pool() {
     let mut rig = Rig::new(true);
-    // Otherwise the child may give way once more, where it is seen to wait before its grace is seen to be over.
+    // Otherwise the child may give way once more, if it is seen to wait before its grace is seen to
+    // have passed.
     rig.gives_way.store(false, SeqCst);
     rig.run.kill("it is over");
     rig.settle();

@@ -1,15 +1,16 @@
-//! Runs in which everything occurs, taken up from every prefix of their records, by hosts whose clocks are wrong too.
+//! Runs in which everything occurs, recovered from every prefix of their records, also by hosts
+//! whose clocks are wrong.
 
 use super::desk::{Desk, EPOCH};
 use super::support::*;
 use crate::process::{
-    Action, Event, Grants, Limits, Micros, Payload, Pid, Program, Send, Status, Tag, Target, Timestamp,
+    Action, Context, Event, Grants, Limits, Micros, Payload, Pid, Program, Send, Status, Tag, Target, Timestamp,
 };
 use crate::run::{self as runs, Record, Resolution, RunHandle, rebuild};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What the root has for children, and what each of them must come to, whoever is quicker and whoever dies.
+/// The root's children and the answer of each, whichever is quicker and whichever dies.
 const CHILDREN: [(&str, &str); 12] = [
     ("sends", "3"),
     ("keeps", r#"{"done":true,"value":2}"#),
@@ -33,123 +34,158 @@ fn kv(args: serde_json::Value) -> Action {
     calls("kv", Payload::json(&args))
 }
 
-fn said(payload: &Payload) -> Status {
-    Status::Complete(payload.clone())
+/// What a child has received, in the order of the log.
+#[derive(Default)]
+struct Received {
+    answers: BTreeMap<Tag, Result<Payload, String>>,
+    exits: u32,
+    is_cancelled: bool,
 }
 
-/// A child gives its commands in its first step, and ends when it has heard what it wants. `heard` is in the order of the log.
+impl Received {
+    fn add(&mut self, event: Event) {
+        match event {
+            Event::Completed { tag, answer } => {
+                let answer = answer.map_err(|problem| problem.kind.to_string());
+                assert!(self.answers.insert(tag, answer).is_none(), "a tag has one answer");
+            }
+            Event::Exited(_) => self.exits += 1,
+            Event::Cancel { .. } => self.is_cancelled = true,
+            Event::Message(other) => panic!("{other:?}"),
+        }
+    }
+
+    fn has(&self, answers: usize) -> bool {
+        self.answers.len() >= answers
+    }
+
+    fn ok(&self, tag: u64) -> &Payload {
+        self.answers[&Tag(tag)].as_ref().unwrap()
+    }
+
+    fn problem(&self) -> Payload {
+        Payload::json(self.answers[&Tag(1)].as_ref().unwrap_err())
+    }
+
+    fn two_numbers(&self) -> Payload {
+        Payload::json(&[1, 2].map(|tag| text(self.ok(tag)).parse::<u64>().unwrap()))
+    }
+
+    /// The end of a child with this entry point. `None` if it waits for more.
+    fn end_of(&self, entry: &str) -> Option<Payload> {
+        match entry {
+            "keeps" if self.has(2) => Some(self.ok(2).clone()),
+            "linked" if self.is_cancelled && self.exits == 1 && self.has(1) => {
+                Some(Payload::json(&"cancelled with its child"))
+            }
+            "monitors" if self.exits == 1 && self.has(2) => Some(Payload::json(&"heard of the end")),
+            // The answer may come with its first step.
+            "renewed" if self.has(1) => Some(number(7)),
+            "signalled" | "calls" if self.has(2) => Some(self.two_numbers()),
+            "cancels" | "is late" if self.has(1) => Some(self.problem()),
+            "sleeps" if self.has(3) => Some(number(3)),
+            "quick" if self.has(1) => Some(Payload::NULL),
+            _ => None,
+        }
+    }
+}
+
+/// A child gives its commands in its first step, and ends when it has received what it waits for.
 fn child(entry: &str) -> Act {
     let entry = entry.to_owned();
-    let mut answers: BTreeMap<Tag, Result<Payload, String>> = BTreeMap::new();
-    let (mut exits, mut cancelled, mut begun) = (0, false, false);
+    let mut received = Received::default();
+    let mut begun = false;
     act(move |context, events| {
-        for event in events.drain(..) {
-            match event {
-                Event::Completed { tag, answer } => {
-                    let answer = answer.map_err(|problem| problem.kind.to_string());
-                    assert!(answers.insert(tag, answer).is_none(), "a tag has one answer");
-                }
-                Event::Exited(_) => exits += 1,
-                Event::Cancel { .. } => cancelled = true,
-                Event::Message(other) => panic!("{other:?}"),
-            }
+        events.drain(..).for_each(|event| received.add(event));
+        if !std::mem::replace(&mut begun, true)
+            && let Some(status) = first_step(&entry, context)
+        {
+            return status;
         }
-        let first = !std::mem::replace(&mut begun, true);
-        let mut ask = |action| context.command(action);
-        let ok = |tag: u64| answers.get(&Tag(tag)).map(|answer| answer.as_ref().unwrap());
-        let all = |count: usize| answers.len() >= count;
-        match (entry.as_str(), first) {
-            ("sends", true) => {
-                for body in 0..3 {
-                    let send = Send::new(Target::Name("hub".into()), "t".into(), number(body));
-                    ask(Action::Send(send));
-                }
-                return said(&number(3));
-            }
-            ("keeps", true) => {
-                ask(kv(serde_json::json!({ "op": "set", "key": "k", "value": 1 })));
-                let swap = serde_json::json!({ "op": "compare-and-set", "key": "k", "expected": 1, "value": 2 });
-                ask(kv(swap));
-            }
-            ("keeps", false) if all(2) => return said(ok(2).unwrap()),
-            ("linked", true) => {
-                let mut child = spawn("dies");
-                child.link = true;
-                ask(Action::Spawn(Box::new(child)));
-            }
-            ("linked", false) if cancelled && exits == 1 && all(1) => {
-                return said(&Payload::json(&"cancelled with its child"));
-            }
-            ("monitors", true) => {
-                let spawned = ask(spawns("quick"));
-                ask(Action::Monitor(Target::Child(spawned)));
-                ask(Action::Register("monitor".into()));
-                ask(Action::Expose { query: "q".into(), value: number(1) });
-            }
-            ("monitors", false) if exits == 1 && all(2) => return said(&Payload::json(&"heard of the end")),
-            ("renews", true) => {
-                ask(Action::Sleep(Micros(700)));
-                return Status::Renew { entry: "renewed".into(), input: number(7) };
-            }
-            // The answer may come with its first step.
-            ("renewed", _) if all(1) => return said(&number(7)),
-            ("signalled", true) => {
-                ask(signal());
-                ask(signal());
-            }
-            ("signalled", false) if all(2) => {
-                let heard: Vec<_> = [1, 2].map(|tag| text(ok(tag).unwrap()).parse::<u64>().unwrap()).into();
-                return said(&Payload::json(&heard));
-            }
-            ("cancels", true) => {
-                let stubborn = ask(spawns("stubborn"));
-                ask(Action::Cancel(stubborn));
-            }
-            ("cancels", false) if all(1) => return said(&Payload::json(answers[&Tag(1)].as_ref().unwrap_err())),
-            ("calls", true) => {
-                ask(calls("safe", number(1)));
-                ask(calls("unsafe", number(2)));
-            }
-            ("calls", false) if all(2) => {
-                let heard: Vec<_> = [1, 2].map(|tag| text(ok(tag).unwrap()).parse::<u64>().unwrap()).into();
-                return said(&Payload::json(&heard));
-            }
-            ("sleeps", true) => {
-                for time in [300, 900, 5_000_000] {
-                    ask(Action::Sleep(Micros(time)));
-                }
-            }
-            ("sleeps", false) if all(3) => return said(&number(3)),
-            ("detaches", true) => {
-                let mut child = spawn("quick");
-                (child.detached, child.name) = (true, Some("alone".into()));
-                ask(Action::Spawn(Box::new(child)));
-                return said(&Payload::json(&"left one alone"));
-            }
-            ("is late", true) => {
-                let mut call = call("safe never", number(0));
-                call.timeout = Some(Micros(2_000));
-                ask(Action::Call(Box::new(call)));
-            }
-            ("is late", false) if all(1) => return said(&Payload::json(answers[&Tag(1)].as_ref().unwrap_err())),
-            ("fails" | "dies", true) => {
-                return Status::Failed(Arc::new(crate::process::Problem::new("mine", "A failure")));
-            }
-            ("quick", true) => {
-                ask(Action::Sleep(Micros(400)));
-            }
-            ("quick", false) if all(1) => return said(&Payload::NULL),
-            ("stubborn", _) => return Status::Idle,
-            _ => {}
+        if let Some(end) = received.end_of(&entry) {
+            return Status::Complete(end);
         }
-        if cancelled && entry != "linked" {
-            return Status::Complete(Payload::NULL);
+        match entry.as_str() {
+            "stubborn" => Status::Idle,
+            "linked" => Status::Blocked,
+            _ if received.is_cancelled => Status::Complete(Payload::NULL),
+            "renewed" => Status::Idle,
+            _ => Status::Blocked,
         }
-        if entry == "renewed" { Status::Idle } else { Status::Blocked }
     })
 }
 
-/// Has a name, then all of these children, and completes with what they came to. Asked to end it ends at once.
+/// Gives the commands of a child's first step. Returns its status if it does not depend on events.
+fn first_step(entry: &str, context: &mut Context<'_>) -> Option<Status> {
+    let mut ask = |action| context.command(action);
+    match entry {
+        "sends" => {
+            for body in 0..3 {
+                ask(Action::Send(Send::new(Target::Name("hub".into()), "t".into(), number(body))));
+            }
+            return Some(Status::Complete(number(3)));
+        }
+        "keeps" => {
+            ask(kv(serde_json::json!({ "op": "set", "key": "k", "value": 1 })));
+            ask(kv(serde_json::json!({ "op": "compare-and-set", "key": "k", "expected": 1, "value": 2 })));
+        }
+        "linked" => {
+            let mut child = spawn("dies");
+            child.link = true;
+            ask(Action::Spawn(Box::new(child)));
+        }
+        "monitors" => {
+            let spawned = ask(spawns("quick"));
+            ask(Action::Monitor(Target::Child(spawned)));
+            ask(Action::Register("monitor".into()));
+            ask(Action::Expose { query: "q".into(), value: number(1) });
+        }
+        "renews" => {
+            ask(Action::Sleep(Micros(700)));
+            return Some(Status::Renew { entry: "renewed".into(), input: number(7) });
+        }
+        "signalled" => {
+            ask(signal());
+            ask(signal());
+        }
+        "cancels" => {
+            let stubborn = ask(spawns("stubborn"));
+            ask(Action::Cancel(stubborn));
+        }
+        "calls" => {
+            ask(calls("safe", number(1)));
+            ask(calls("unsafe", number(2)));
+        }
+        "sleeps" => {
+            for time in [300, 900, 5_000_000] {
+                ask(Action::Sleep(Micros(time)));
+            }
+        }
+        "detaches" => {
+            let mut child = spawn("quick");
+            child.detached = true;
+            child.name = Some("alone".into());
+            ask(Action::Spawn(Box::new(child)));
+            return Some(Status::Complete(Payload::json(&"left one alone")));
+        }
+        "is late" => {
+            let mut call = call("safe never", number(0));
+            call.timeout = Some(Micros(2_000));
+            ask(Action::Call(Box::new(call)));
+        }
+        "fails" | "dies" => {
+            return Some(Status::Failed(Arc::new(crate::process::Problem::new("mine", "A failure"))));
+        }
+        "quick" => {
+            ask(Action::Sleep(Micros(400)));
+        }
+        _ => {}
+    }
+    None
+}
+
+/// Registers a name, then spawns all of these children, and completes with their answers. Asked to
+/// end, it ends at once.
 fn busy() -> Arc<dyn Program> {
     program(|entry| {
         if entry != "root" {
@@ -198,7 +234,8 @@ fn setup() -> Setup {
     }
 }
 
-/// Does from outside what the run needs, until nothing is left to do. Asked again it does nothing twice.
+/// Gives the run what it needs from outside, until nothing is left to do. A second call does
+/// nothing twice.
 fn attend(desk: &mut Desk, handlers: &Handlers, run: &RunHandle, ends: bool) {
     let act = |act: runs::Act, id: &str| drop(run.act(act, Some(id)));
     for (body, id) in [(1, "first"), (2, "second")] {
@@ -326,7 +363,8 @@ fn a_host_whose_clock_is_wrong_by_years_takes_a_run_up_all_the_same() {
             desk.set_wall(jump);
             let what = format!("{jump} µs, after {count} records");
             let outcome = takes_up(&mut desk, &root, &records[..count], false, &what);
-            // Who was asked to end ten years ago has had its time, and hears nothing more of its child.
+            // A process that was asked to end ten years ago is past its grace, and receives nothing
+            // more of its child.
             let heard =
                 output(&outcome).replace(r#""linked":"\"cancelled\"""#, r#""linked":"\"cancelled with its child\"""#);
             assert_eq!(if jump == YEARS { heard } else { output(&outcome) }, expected(false), "{what}");

@@ -1,4 +1,5 @@
-//! Whom a process may end: itself, what is below it, and who has accepted it. How much a run may write.
+//! Which processes one may end: itself, its descendants, and those that have accepted it. How much
+//! a run may write.
 
 use super::support::*;
 use crate::base::Monotonic;
@@ -55,7 +56,8 @@ fn whoever_is_refused_hears_why_by_the_tag_of_its_command() {
     assert_eq!(heard, format!("[\"{expected}\"]"));
 }
 
-/// By a name, by a link of its own, or since it is below: a child, and a child of that; not one whose parent is gone.
+/// By a name, by a link of its own, or as a descendant: a child, and a child of that; not one whose
+/// parent is gone.
 #[test]
 fn who_has_accepted_it_and_who_is_below_can_be_ended() {
     fn ends(victim: fn(&mut Context<'_>), commands: fn() -> Vec<Action>) -> bool {
@@ -113,7 +115,8 @@ fn who_has_accepted_it_and_who_is_below_can_be_ended() {
     }
 }
 
-/// A child is linked to its parent by the spawn, which was the parent's wish: a link of its own is the child's.
+/// A child is linked to its parent by the spawn, as the parent asked: a link of its own is the
+/// child's.
 #[test]
 fn whoever_has_linked_to_a_process_can_be_ended_by_it() {
     let bench = Bench::new(|entry| match entry {
@@ -278,7 +281,8 @@ fn a_run_that_has_written_more_than_its_journal_may_hold_ends_as_that() {
     }
 }
 
-/// A change of the store that stands in the records is made in a rebuild, also by a release that would not grant it.
+/// A change of the store that stands in the records is made in a rebuild, also by a release that
+/// would not grant it.
 #[test]
 fn what_was_written_to_the_store_is_there_in_a_rebuild_whatever_its_bounds_are() {
     let kv = |args: serde_json::Value| calls("kv", Payload::json(&args));
@@ -327,7 +331,7 @@ fn what_was_written_to_the_store_is_there_in_a_rebuild_whatever_its_bounds_are()
     assert_eq!(output(&run.outcome().unwrap()), r#"["6 5","7 \"b\""]"#);
 }
 
-/// The time of a process's grace is not waited for when it has ended: nothing of it is left in the run.
+/// The grace of a process is not waited for once it has ended: nothing of it is left in the run.
 #[test]
 fn whoever_ends_in_its_grace_leaves_no_timer() {
     for ends in [Status::Complete(Payload::NULL), Status::Failed(Arc::new(Problem::new("mine", "It failed")))] {

@@ -1,4 +1,5 @@
-//! Records as bytes: what is written is read again, and what is no record is refused for what it is.
+//! Records as bytes: what is written is read back, and what is no record is refused with its
+//! reason.
 
 use crate::process::{
     Action, Answer, Blob, Call, Command, Ending, Grants, Json, Level, Limits, LogLine, Message, Micros, Payload, Pid,
@@ -287,7 +288,7 @@ fn record() -> impl Strategy<Value = Record> {
     let died = ((pid(), number(), timestamp(), number()), ending(), log(), number()).prop_map(
         |((pid, step, at, fuel), ending, log, log_dropped)| Died { pid, step, at, fuel, ending, log, log_dropped },
     );
-    // In boxes: the values of a tree of strategies lie on the stack otherwise, all beside each other.
+    // In boxes: otherwise the values of a tree of strategies all lie on the stack side by side.
     prop_oneof![
         1 => started().prop_map(|started| Record::Started(started.into())).boxed(),
         4 => stepped().prop_map(|stepped| Record::Stepped(stepped.into())).boxed(),
@@ -309,7 +310,8 @@ fn decode(bytes: &[u8]) -> Result<Record, Damaged> {
     Record::decode(Bytes::copy_from_slice(bytes))
 }
 
-/// Whatever the bytes are, they are a record, which can be written and read again, or it is said what is wrong with them.
+/// Any bytes are either a record, which can be written and read back, or are refused with their
+/// fault.
 fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
     match decode(bytes) {
         Ok(record) => prop_assert_eq!(decode(&encoded(&record)), Ok(record)),

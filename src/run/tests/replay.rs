@@ -12,7 +12,8 @@ use crate::run::{
 };
 use std::sync::Arc;
 
-/// The root spawns a child, of another program, that says what it is given; then it calls, and sleeps.
+/// The root spawns a child, of another program, that says what it is given; then it calls, and
+/// sleeps.
 fn root() -> Arc<dyn Program> {
     program(|_| {
         let mut steps = 0;
@@ -239,7 +240,8 @@ fn calls_in_flight_at_the_cut_wait_until_somebody_says_what_became_of_them() {
 #[test]
 fn calls_in_flight_are_sent_again_where_that_is_asked_for() {
     let records = in_flight();
-    // The last record says that the call left which is not safe to repeat; before it that may be, too.
+    // By the last record, the call that is not safe to repeat was sent; before that record it may
+    // be, too.
     assert!(matches!(records.last(), Some(Record::Leaving { .. })));
     for cut in [records.len() as u64, records.len() as u64 - 1] {
         let prefix = forked(&records, fork_spec(cut, true, child(1, 42)));

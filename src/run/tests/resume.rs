@@ -9,7 +9,8 @@ use crate::run::{News, Outcome, Record, RecoveryError, Resolution, RunHandle};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A tree of processes that sleep, call, send and wait for each other; its output does not depend on who is quicker.
+/// A tree of processes that sleep, call, send and wait for each other; its output does not depend
+/// on which is quicker.
 fn tree() -> Arc<dyn Program> {
     program(|entry| {
         let mut heard: BTreeMap<Tag, u64> = BTreeMap::new();
@@ -149,7 +150,8 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
         assert!(said.contains(if is_again { "2 2" } else { "2 20" }), "{said}");
     }
 
-    // A refusal of the second time says nothing of the first: whoever tries again must keep the key.
+    // A refusal of the second attempt says nothing of the first: a further attempt must use the
+    // same key.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let resumed = resume(&desk, &root, &handlers, &records);
     let refused = || Problem::new("busy", "Come again").with_class(ProblemClass::Retryable);
@@ -196,7 +198,7 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
         Problem { may_have_happened: true, ..problem }
     };
     let told = |class| Problem { may_have_happened: true, ..answered(class) };
-    // (sent again, because it is safe or because somebody said so; its answer; what the process hears)
+    // (sent again, because it is safe or was resolved so; its answer; what the process receives)
     let cases = [
         (Tag(1), refused.clone(), doubted(ProblemClass::Definite)),
         (Tag(2), refused.clone(), doubted(ProblemClass::Uncertain)),
@@ -218,7 +220,8 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
         assert_eq!(problems(&run), [heard]);
     }
 
-    // Who says that it did not happen says it of every sending, also where it was sent again and nobody knows what became of that.
+    // A resolution that the call did not happen covers every sending, also a repeated one whose
+    // outcome is unknown.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let run = resume(&desk, &root, &handlers, &records);
     desk.drain();

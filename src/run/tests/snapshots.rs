@@ -18,8 +18,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// A program whose processes can be saved. The root spawns three others and sleeps as they do, many times; each mixes what it hears
-/// into a number, and the root completes with all of theirs. The root is renewed once.
+/// A program whose processes can be saved. The root spawns three others and sleeps as they do, many
+/// times; each mixes its events into a number, and the root completes with all of theirs. The root
+/// is renewed once.
 struct Savable {
     /// Steps that were executed.
     steps: Arc<AtomicU64>,

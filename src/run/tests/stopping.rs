@@ -1,4 +1,5 @@
-//! Runs that are to be taken up by a host that stops, or has no room for them: they stay what they are on disk.
+//! Runs to be recovered by a host that stops, or has no room for them: on disk they stay as they
+//! are.
 
 use super::desk::Desk;
 use super::parking::{Parkable, start, waits};
@@ -168,7 +169,8 @@ fn a_run_that_a_host_has_no_room_for_is_not_taken_up() {
     goes_on(&log);
 }
 
-/// On real threads: sleeps end while their runs are parked, and the host stops with or without a shutdown.
+/// On real threads: sleeps end while their runs are parked, and the host stops with or without a
+/// shutdown.
 #[test]
 fn no_run_that_wakes_while_its_host_stops_ends_for_that() {
     const RUNS: u64 = 40;

@@ -1,4 +1,5 @@
-//! What the tests run: native processes from closures, and handlers that answer when the test says so.
+//! What the tests run: native processes made of closures, and handlers that answer when the test
+//! says so.
 
 use super::desk::Desk;
 use crate::journal::Memory;
@@ -42,8 +43,8 @@ pub(super) fn act(act: impl FnMut(&mut Context<'_>, &mut Vec<Event>) -> Status +
     Box::new(act)
 }
 
-/// Calls that wait for the test to answer them. A handler named `inline` answers its arguments at once; one whose name begins with
-/// `safe` may be repeated.
+/// Calls that wait for the test to answer them. A handler named `inline` answers its arguments at
+/// once; one whose name begins with `safe` may be repeated.
 #[derive(Default)]
 pub(super) struct Handlers {
     pub(super) waiting: Mutex<Vec<(OutgoingCall, Arc<dyn Reply>)>>,
@@ -175,7 +176,8 @@ impl Bench {
         outcome
     }
 
-    /// The records can be read as they were written, and tell the same run: the same commands in each step, the same result.
+    /// The records can be read back as they were written, and replay the same run: the same
+    /// commands in each step, the same result.
     pub(super) fn check(&self, outcome: &Outcome) {
         let records = self.run.records().unwrap();
         for record in &records {
@@ -259,7 +261,8 @@ pub(super) fn answers(events: &[Event]) -> Vec<(Tag, Answer)> {
         .collect()
 }
 
-/// A process that gives these commands, and then completes with a list of everything that it hears until it has heard so much.
+/// A process that gives these commands, collects everything that it receives until it has that
+/// many, and completes with the list.
 pub(super) fn collect(commands: impl Fn() -> Vec<Action> + std::marker::Send + 'static, count: usize) -> Act {
     let mut heard: Vec<String> = Vec::new();
     let mut begun = false;

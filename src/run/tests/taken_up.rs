@@ -128,7 +128,8 @@ fn a_run_that_is_taken_up_while_its_host_shuts_down_is_told_so_in_its_turn() {
     for _ in 0..20 {
         desk.turn();
     }
-    // It has begun: it hears that it is to end when it has its instance, and waits for that in one place of the queue.
+    // It has begun: it receives cancel when it has its instance, and waits for that in one place of
+    // the queue.
     assert!(first.outcome().is_some() && resumed.outcome().is_some());
     assert_eq!(desk.admitting(), (0, 0));
 }
