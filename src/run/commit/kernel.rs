@@ -141,7 +141,8 @@ impl Kernel {
     pub fn run(&self, id: &str) -> Option<RunHandle> {
         loop {
             let mut runs = self.0.runs.lock();
-            let (id, residency) = (runs.get_key_value(id).map(|(id, _)| Arc::clone(id))?, runs.get_mut(id)?);
+            let id = runs.get_key_value(id).map(|(id, _)| Arc::clone(id))?;
+            let residency = runs.get_mut(&id)?;
             if let Some(residence) = residency.residence(&id, self) {
                 return Some(RunHandle(residence));
             }

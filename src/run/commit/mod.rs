@@ -3,7 +3,7 @@
 //! In the order of a commit: the scheduler steps a process ([`stepping`], [`task`]); the batch is
 //! decided, applied and recorded under the run's lock ([`run`]); consequences are posted
 //! ([`consequences`]) or wait in the [`outbox`] until their record is durable; answers come back
-//! by [`reply`]. [`kernel`] holds all runs of a host, [`parking`] unloads the ones that wait,
+//! by [`reply`] and are recorded as [`arrivals`]. [`kernel`] holds all runs of a host, [`parking`] unloads the ones that wait,
 //! [`handle`] and [`acts`] are the way in for callers outside.
 //!
 //! Two imports from [`super::recovery`] are needed here: parked runs are recovered from their
@@ -11,6 +11,7 @@
 //! again ([`stepping`]).
 
 pub(super) mod acts;
+pub(super) mod arrivals;
 pub(super) mod backlog;
 pub(super) mod capacity;
 pub(super) mod consequences;

@@ -193,7 +193,8 @@ impl Run {
             return false;
         }
         inner.lost = true;
-        let (waiters, outbox) = (std::mem::take(&mut inner.waiters), std::mem::take(&mut inner.outbox));
+        let waiters = std::mem::take(&mut inner.waiters);
+        let outbox = std::mem::take(&mut inner.outbox);
         // Watchers receive nothing more either.
         let mut wakers = Wakers::default();
         inner.watchers.drain(..).for_each(|watcher| watcher.close(&mut wakers));

@@ -15,10 +15,8 @@ use super::remarks::Remarks;
 use super::task::{Scratch, TaskState};
 use crate::base::Monotonic;
 use crate::base::brief::Brief;
-use crate::process::{
-    Answer, Body, Ending, LogLine, Output, Owed, Pid, Problem, Status, Tag, Timestamp, problem::kind,
-};
-use crate::run::record::kinds::{ActId, Arrived, Died, Digest, News, Record, SteppedHead, put_log, whole_bytes};
+use crate::process::{Body, Ending, LogLine, Output, Owed, Pid, Problem, Status, Tag, Timestamp, problem::kind};
+use crate::run::record::kinds::{Died, Digest, Record, SteppedHead, put_log, whole_bytes};
 use crate::run::record::wire::Wire;
 use crate::run::seam::backlog::Backlog;
 use crate::run::seam::log::{Durability, EndStatus, Log, Reading, RunEnd};
@@ -27,8 +25,6 @@ use crate::run::state::config::{RunConfig, allocate};
 use crate::run::state::decide::{Asker, Read, check};
 use crate::run::state::events::Outcome;
 use crate::run::state::exit::answer_of;
-use crate::run::state::news::Rejected;
-use crate::run::state::outstanding::Pending;
 use crate::run::state::run_state::{Moment, RunTime, State};
 use crate::run::state::table::WaitState;
 use crate::scheduler::{Next, Port, Slot};
@@ -50,7 +46,7 @@ pub(in crate::run) struct Run {
     /// the wall clock is set back.
     pub(in crate::run) clock_offset: i64,
     /// Where snapshots of its processes are stored.
-    pub(in crate::run) shelf: Option<Arc<dyn SnapshotStore>>,
+    pub(in crate::run) snapshot_store: Option<Arc<dyn SnapshotStore>>,
     /// The backlog of its journal.
     pub(in crate::run) backlog: Option<Arc<Backlog>>,
     pub(in crate::run) remarks: Arc<Remarks>,
@@ -169,54 +165,6 @@ impl Inner {
         self.state.table.get(pid)?.slot
     }
 
-    /// Records and applies news, where it counts.
-    pub(in crate::run) fn record_news(
-        &mut self,
-        moment: Moment,
-        news: News,
-        act: Option<ActId>,
-    ) -> Result<(), Rejected> {
-        let state = &mut self.state;
-        let wants = state.wants(&news);
-        // An act that changes nothing is recorded all the same if it has an id, so that its id
-        // is taken.
-        if let Err(unwanted) = wants
-            && !(unwanted == Rejected::Idle && act.is_some())
-        {
-            state.counts.dropped += u64::from(unwanted != Rejected::Idle);
-            return Err(unwanted);
-        }
-        if let Some(act) = &act {
-            self.log.consume(&super::mail::of_act(act, &news));
-        }
-        let news = match news {
-            News::Answered { pid, tag, answer } => News::Answered { pid, tag, answer: state.bounded(pid, tag, answer) },
-            news => news,
-        };
-        // The process that receives it steps at once, and what it asks for then leaves when both
-        // records are durable: one commit and not two. If the answer were lost, the call would be
-        // repeated under its key; an answer to a call that must not be repeated is committed at
-        // once.
-        let is_awaited = match &news {
-            News::Answered { pid, tag, .. } => {
-                !matches!(state.pending(*pid, *tag), Some(Pending::Call(call)) if !call.sending.is_leaving())
-            }
-            News::Due { .. } => false,
-            _ => true,
-        };
-        let record = Record::Arrived(Box::new(Arrived { at: moment.at, act, news }));
-        self.append(&record);
-        if is_awaited {
-            self.log.flush_soon();
-        }
-        let Record::Arrived(arrived) = record else { unreachable!("invariant: it was just made") };
-        if let Some(act) = arrived.act {
-            self.state.acts.remember(act, self.state.counts.records);
-        }
-        self.state.apply_news(moment, arrived.news);
-        Ok(())
-    }
-
     /// Ends the run: makes its outcome.
     pub(in crate::run) fn finish(&mut self, at: Timestamp, after: &mut AfterUnlock) {
         self.over = true;
@@ -290,7 +238,7 @@ impl Run {
             residence: Mutex::default(),
             parked_hint: AtomicBool::new(false),
             is_paused: AtomicBool::new(inner.state.paused.is_some()),
-            shelf: inner.log.shelf(),
+            snapshot_store: inner.log.shelf(),
             backlog: inner.log.backlog(),
             remarks: Arc::new(Remarks::new(Arc::clone(&config.id), config.sink.clone())),
             save_epoch: AtomicU64::new(0),
@@ -330,7 +278,7 @@ impl Run {
             pid: task.pid,
             step: task.steps + 1,
             at: task.at,
-            took: task.took.events,
+            took: task.consumed.events,
             fuel: scratch.output.fuel,
             digest: Digest(0),
             owes: task.body.owes().is_some(),
@@ -339,7 +287,7 @@ impl Run {
         let act_bytes = head.put_with_act(&mut scratch.record, &status, &scratch.output.commands);
         let owed = task.body.owes();
         let bytes = match owed {
-            Some(Owed { commands, status }) if task.waits != WaitState::Owes => {
+            Some(Owed { commands, status }) if task.wait_state != WaitState::Owes => {
                 whole_bytes(&mut scratch.record, status, [&scratch.output.commands, commands])
             }
             _ => act_bytes,
@@ -376,7 +324,7 @@ impl Run {
         }
 
         scratch.put();
-        task.waits = match next {
+        task.wait_state = match next {
             _ if head.owes => WaitState::Owes,
             Next::Blocked => WaitState::Blocked,
             Next::Idle => WaitState::Idle,
@@ -401,7 +349,7 @@ impl Run {
         let state = &mut inner.state;
         let output = &mut scratch.output;
         task.steps += 1;
-        state.take(pid, task.took, output.fuel, output.commands.last().map(|command| command.tag));
+        state.take(pid, task.consumed, output.fuel, output.commands.last().map(|command| command.tag));
         let mut asker = Asker { pid, program: &task.program, read, kv_bytes: 0 };
         for command in output.commands.drain(..) {
             let decision = state.decide(&self.config, &mut asker, moment, &command);
@@ -488,66 +436,5 @@ impl Run {
         self.report_log(inner, (pid, step), moment.at, (&died.log, died.log_dropped));
         let answer = answer_of(&ending);
         inner.state.exit(moment, pid, ending, answer);
-    }
-
-    /// Records news from within the host, of calls and processes; a run that is parked has none of
-    /// these. Fails if the news does not count.
-    pub(in crate::run) fn arrive<P: Port<Kernel> + ?Sized>(
-        self: &Arc<Self>,
-        port: &mut P,
-        news: News,
-    ) -> Result<(), Rejected> {
-        self.take_in(port, &mut Some(news)).unwrap_or(Err(Rejected::Late))
-    }
-
-    /// Records news. `None` if the run was parked: the news is then still there.
-    pub(in crate::run) fn take_in<P: Port<Kernel> + ?Sized>(
-        self: &Arc<Self>,
-        port: &mut P,
-        news: &mut Option<News>,
-    ) -> Option<Result<(), Rejected>> {
-        let moment = self.moment(port.monotonic());
-        let mut inner = self.inner.lock();
-        if inner.parked {
-            return None;
-        }
-        let mut after = AfterUnlock::default();
-        let taken = inner.record_news(moment, news.take()?, None);
-        self.flush(&mut inner, port, moment, &mut after);
-        drop(inner);
-        self.after(port, after);
-        Some(taken)
-    }
-
-    /// Fires the run's due timers. The run may have been parked since it was found in memory, and
-    /// its timers are then no longer armed.
-    pub(in crate::run) fn fired<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
-        let moment = self.moment(port.monotonic());
-        let mut inner = self.inner.lock();
-        if inner.parked {
-            drop(inner);
-            return self.kernel.fired_parked(port, &self.config.id);
-        }
-        let mut after = AfterUnlock::default();
-        inner.state.timers.fired(moment.mono);
-        while let Some((pid, alarm)) = inner.state.timers.pop(moment.mono) {
-            if let Some(news) = inner.state.alarm(pid, alarm) {
-                let _ = inner.record_news(moment, news, None);
-            }
-        }
-        self.flush(&mut inner, port, moment, &mut after);
-        drop(inner);
-        self.after(port, after);
-    }
-
-    pub(in crate::run) fn answer<P: Port<Kernel> + ?Sized>(
-        self: &Arc<Self>,
-        port: &mut P,
-        pid: Pid,
-        tag: Tag,
-        answer: Answer,
-    ) {
-        // A late answer is counted where it is dropped.
-        let _ = self.arrive(port, News::Answered { pid, tag, answer });
     }
 }

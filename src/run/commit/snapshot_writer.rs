@@ -119,7 +119,7 @@ pub(in crate::run) struct ReplayTail {
     /// The commit point knows that a replay would be expensive.
     pub(in crate::run) marked_expensive: bool,
     /// The last request to be saved that the process has followed.
-    pub(in crate::run) save_epoch: u64,
+    save_epoch: u64,
 }
 
 impl ReplayTail {
@@ -134,15 +134,23 @@ impl ReplayTail {
         self.steps > 0 && (self.took > bound || self.steps >= policy.steps_max)
     }
 
+    /// Notes how many requests to save it there have been. Returns whether this is a new one.
+    pub(in crate::run) fn is_requested(&mut self, save_epoch: u64) -> bool {
+        let is_new = self.save_epoch != save_epoch;
+        self.save_epoch = save_epoch;
+        is_new
+    }
+
     /// Begins a new tail: the process was saved, or cannot be now.
     pub(in crate::run) fn restart(&mut self) {
-        (self.took, self.steps) = (0, 0);
+        self.took = 0;
+        self.steps = 0;
     }
 }
 
 /// A snapshot on its way to a store.
 pub(in crate::run) struct PendingSnapshot {
-    pub(in crate::run) shelf: Arc<dyn SnapshotStore>,
+    pub(in crate::run) snapshot_store: Arc<dyn SnapshotStore>,
     pub(in crate::run) pid: Pid,
     pub(in crate::run) step: u64,
     pub(in crate::run) raw: Box<dyn RawSnapshot>,
@@ -206,7 +214,7 @@ impl SnapshotWriter {
     /// Counts a snapshot among those that wait.
     pub(in crate::run) fn reserve(
         &self,
-        shelf: &Arc<dyn SnapshotStore>,
+        snapshot_store: &Arc<dyn SnapshotStore>,
         pid: Pid,
         step: u64,
         raw: Box<dyn RawSnapshot>,
@@ -216,7 +224,7 @@ impl SnapshotWriter {
         self.shared.waiting_bytes.fetch_add(bytes, Relaxed);
         let reservation = Reservation { shared: Arc::clone(&self.shared), bytes };
         PendingSnapshot {
-            shelf: Arc::clone(shelf),
+            snapshot_store: Arc::clone(snapshot_store),
             pid,
             step,
             raw,
@@ -249,12 +257,12 @@ impl SnapshotWriter {
 impl Shared {
     fn write(&self, pending: PendingSnapshot) {
         let begun = Instant::now();
-        let PendingSnapshot { shelf, pid, step, raw, cost, _reservation } = pending;
+        let PendingSnapshot { snapshot_store, pid, step, raw, cost, _reservation } = pending;
         let write = || {
             let packed = raw.pack().and_then(|saved| Ok((saved.encode()?, saved.program)));
             let (data, program) = packed.map_err(|error| error.to_string())?;
             let bytes = data.len() as u64;
-            shelf.put(pid, step, program.as_bytes(), data.into()).map(|()| bytes)
+            snapshot_store.put(pid, step, program.as_bytes(), data.into()).map(|()| bytes)
         };
         let written = catch_unwind(AssertUnwindSafe(write));
         let written = written.unwrap_or_else(|cause| Err(format!("keeping it panicked: {}", message_of(&*cause))));

@@ -19,16 +19,13 @@ impl Run {
             return;
         }
         tail.steps += 1;
-        let save_epoch = self.save_epoch.load(Relaxed);
-        let trigger = if std::mem::replace(&mut tail.save_epoch, save_epoch) == save_epoch {
-            SnapshotTrigger::Stepped
-        } else {
-            SnapshotTrigger::Requested
-        };
+        let is_requested = tail.is_requested(self.save_epoch.load(Relaxed));
+        let trigger = if is_requested { SnapshotTrigger::Requested } else { SnapshotTrigger::Stepped };
         self.save(task, trigger);
         let Some(tail) = &mut task.tail else { return };
         let is_expensive = tail.is_expensive(&self.kernel.snapshot_writer().policy(), SnapshotTrigger::Unloading);
-        if std::mem::replace(&mut tail.marked_expensive, is_expensive) != is_expensive {
+        if tail.marked_expensive != is_expensive {
+            tail.marked_expensive = is_expensive;
             Self::mark(&mut self.inner.lock(), task.pid, is_expensive);
         }
     }
@@ -42,7 +39,7 @@ impl Run {
 
     /// Saves a process between two steps, if it pays.
     pub(in crate::run) fn save(&self, task: &mut TaskState, trigger: SnapshotTrigger) {
-        let (Some(tail), Some(shelf)) = (&mut task.tail, &self.shelf) else { return };
+        let (Some(tail), Some(snapshot_store)) = (&mut task.tail, &self.snapshot_store) else { return };
         let writer = self.kernel.snapshot_writer();
         if !tail.is_expensive(&writer.policy(), trigger) || !writer.has_room() {
             return;
@@ -63,7 +60,7 @@ impl Run {
             SnapshotSupport::ToLearn(_) | SnapshotSupport::Ready(_) => {}
         }
         let raw = task.body.save();
-        let pending = raw.map(|raw| writer.reserve(shelf, task.pid, task.steps, raw, tail));
+        let pending = raw.map(|raw| writer.reserve(snapshot_store, task.pid, task.steps, raw, tail));
         tail.restart();
         let was_marked = std::mem::take(&mut tail.marked_expensive);
         let mut after = AfterUnlock::default();
@@ -87,7 +84,7 @@ impl Task {
     pub(in crate::run) fn visit(&mut self) {
         let save_epoch = self.run.save_epoch.load(Relaxed);
         if let Some(tail) = &mut self.state.tail
-            && std::mem::replace(&mut tail.save_epoch, save_epoch) != save_epoch
+            && tail.is_requested(save_epoch)
         {
             self.run.save(&mut self.state, SnapshotTrigger::Requested);
         }
@@ -103,7 +100,7 @@ impl RunHandle {
             let begun = inner.state.table.iter().filter(|(_, entry)| entry.lives() && entry.begun);
             (Arc::clone(run), begun.filter_map(|(_, entry)| entry.slot).collect::<Vec<_>>())
         });
-        let Some((run, slots)) = visited.filter(|(run, _)| run.shelf.is_some()) else { return };
+        let Some((run, slots)) = visited.filter(|(run, _)| run.snapshot_store.is_some()) else { return };
         run.save_epoch.fetch_add(1, Relaxed);
         run.kernel.with_port(|port| slots.iter().for_each(|slot| port.interrupt(*slot, Interrupt::Visit)));
     }

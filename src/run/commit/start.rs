@@ -6,7 +6,7 @@ use super::observe::Watcher;
 use super::outbox::AfterUnlock;
 use super::run::Run;
 use super::task::Task;
-use crate::process::{Grants, Limits, Payload, Pid, Problem, Program, Tag};
+use crate::process::{Grants, Limits, Payload, Pid, Problem, Program, Tag, Timestamp};
 use crate::run::record::kinds::{Bounds, Origin, Record, Started};
 use crate::run::seam::effects::Effects;
 use crate::run::seam::log::{Log, LogSink};
@@ -61,6 +61,25 @@ pub enum StartError {
     Refused,
 }
 
+impl RunSpec {
+    /// The first record of the run.
+    fn started(&self, at: Timestamp) -> Started {
+        Started {
+            run: Arc::clone(&self.id),
+            seed: self.seed,
+            at,
+            root: self.root.digest(),
+            programs: self.programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect(),
+            entry: Arc::clone(&self.entry),
+            input: self.input.clone(),
+            limits: self.limits.clone(),
+            grants: self.grants.clone(),
+            bounds: self.bounds,
+            origin: self.origin.clone(),
+        }
+    }
+}
+
 impl Kernel {
     /// Starts a run.
     ///
@@ -87,39 +106,10 @@ impl Kernel {
         port: &mut dyn crate::scheduler::Port<Self>,
         spec: RunSpec,
     ) -> Result<RunHandle, StartError> {
-        let RunSpec {
-            id,
-            seed,
-            root,
-            entry,
-            input,
-            limits,
-            grants,
-            bounds,
-            programs,
-            log,
-            effects,
-            sink,
-            origin,
-            watcher,
-        } = spec;
         let mono = port.monotonic();
         let at = self.clock().at(mono);
-        let digests = programs.iter().map(|(name, program)| (Arc::clone(name), program.digest())).collect();
-        let root_digest = root.digest();
-        let started = Started {
-            run: Arc::clone(&id),
-            seed,
-            at,
-            root: root_digest,
-            programs: digests,
-            entry,
-            input,
-            limits,
-            grants,
-            bounds,
-            origin,
-        };
+        let started = spec.started(at);
+        let RunSpec { id, root, programs, log, effects, sink, watcher, .. } = spec;
         let config = RunConfig::new(&started, root, programs, effects, sink);
         let state = State::new(&started);
         let entry = &state.table[Pid::ROOT];

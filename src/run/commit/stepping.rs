@@ -184,8 +184,9 @@ impl Task {
             }
         }
         let moment = run.moment(mono);
-        (state.at, state.mono) = (moment.at, moment.mono);
-        state.took = Consumed::of(events);
+        state.at = moment.at;
+        state.mono = moment.mono;
+        state.consumed = Consumed::of(events);
         state.retries = 0;
         state.body.begin(state.at, events);
     }
@@ -278,7 +279,7 @@ impl Task {
             rebuild.apply(&Record::decode(record).ok()?).ok()?;
         }
         let (body, mut events) = rebuild.into_body(self.state.pid)?;
-        events.truncate(self.state.took.events as usize);
+        events.truncate(self.state.consumed.events as usize);
         self.state.body = body;
         self.state.scratch.get_or_insert_default().output.clear();
         self.state.body.begin(self.state.at, &mut events);

@@ -31,12 +31,12 @@ pub(in crate::run) struct TaskState {
     /// Committed steps.
     pub(in crate::run) steps: u64,
     /// What it waits for, by its last committed step.
-    pub(in crate::run) waits: WaitState,
+    pub(in crate::run) wait_state: WaitState,
     /// The time of the step's batch: the recorded one, and that of the run's clock.
     pub(in crate::run) at: Timestamp,
     pub(in crate::run) mono: RunTime,
     /// What the step took from the queue.
-    pub(in crate::run) took: Consumed,
+    pub(in crate::run) consumed: Consumed,
     /// Events that came and have not been stepped for: messages alone while the process was
     /// blocked, what was too much for one batch, and all events while it had no permit, was
     /// deferred for a backlog, or owed a part of its last step.
@@ -63,7 +63,7 @@ impl Task {
         body: Box<dyn Body>,
         native: bool,
     ) -> Self {
-        let is_saved = run.shelf.is_some() && may_be_saved(&*program);
+        let is_saved = run.snapshot_store.is_some() && may_be_saved(&*program);
         let state = TaskState {
             pid,
             program,
@@ -72,10 +72,10 @@ impl Task {
             begun: false,
             native,
             steps: 0,
-            waits: WaitState::Not,
+            wait_state: WaitState::Not,
             at: Timestamp(0),
             mono: RunTime(0),
-            took: Consumed::default(),
+            consumed: Consumed::default(),
             deferred: Vec::new(),
             deferred_wakes: false,
             scratch: None,
@@ -90,7 +90,7 @@ impl Task {
 
 impl TaskState {
     pub(in crate::run) fn next(&self) -> Next {
-        match self.waits {
+        match self.wait_state {
             WaitState::Not | WaitState::Owes => Next::Ready,
             WaitState::Blocked => Next::Blocked,
             WaitState::Idle => Next::Idle,
@@ -100,7 +100,7 @@ impl TaskState {
     /// Prepares the batch of the next step in `events`. Returns whether a step is due: a process
     /// that waits is not stepped without events, and a blocked one not for messages alone.
     pub(in crate::run) fn prepare_batch(&mut self, events: &mut Vec<Event>) -> bool {
-        let is_due = match self.waits {
+        let is_due = match self.wait_state {
             WaitState::Owes => {
                 self.defer(events);
                 return true;

@@ -246,7 +246,7 @@ impl Run {
         }
         task.state.begun = !is_fresh;
         task.state.steps = entry.steps;
-        task.state.waits = entry.waits;
+        task.state.wait_state = entry.waits;
         entry.begun = native || !is_fresh;
         let next = task.state.next();
         let slot = if is_fresh { port.spawn(task, permit) } else { port.take_up(task, permit, next) };

@@ -252,7 +252,7 @@ fn nothing_leaves_a_run_that_was_given_up() {
     here.durable(&mut desk.port(), 99);
     assert_eq!(handlers.waiting.lock().len(), 0, "no call leaves");
     assert!(!here.inner.lock().is_durable(1), "nothing is told to be certain");
-    let _ = here.take_in(
+    let _ = here.try_arrive(
         &mut desk.port(),
         &mut Some(crate::run::News::Cancel { pid: Pid::ROOT, reason: "x".into(), grace: Some(Micros(0)) }),
     );

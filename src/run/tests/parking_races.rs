@@ -109,7 +109,7 @@ fn what_comes_for_a_run_that_is_parked_meanwhile_reaches_it() {
     let here = desk.kernel.in_memory("run").unwrap();
     here.park_now(&mut desk.port());
     let mut news = Some(crate::run::News::Signal { name: "a".into(), body: number(7) });
-    assert!(here.take_in(&mut desk.port(), &mut news).is_none() && news.is_some(), "it is still there");
+    assert!(here.try_arrive(&mut desk.port(), &mut news).is_none() && news.is_some(), "it is still there");
     // The handle still knows the run that was there.
     run.kill("enough");
     desk.settle();

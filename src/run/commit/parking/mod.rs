@@ -201,7 +201,8 @@ impl Run {
             return;
         }
         let records = inner.state.counts.records;
-        let is_still = std::mem::replace(&mut inner.parking_check.records, records) == records;
+        let is_still = inner.parking_check.records == records;
+        inner.parking_check.records = records;
         let now = port.monotonic();
         let after = Micros::from(policy.after);
         let mut next = after;
@@ -227,7 +228,8 @@ impl Run {
                 next = Micros(after.0.saturating_mul(inner.parking_check.backoff.into()));
             }
         } else {
-            (inner.parking_check.backoff, inner.parking_check.save_requested) = (0, false);
+            inner.parking_check.backoff = 0;
+            inner.parking_check.save_requested = false;
         }
         self.schedule_check(next, &mut inner, port);
     }

@@ -167,11 +167,9 @@ impl Kernel {
         let (mut here, mut dues) = (Vec::new(), Vec::new());
         for residency in self.shared().runs.lock().values() {
             here.extend(residency.here());
-            dues.extend(if let Residency::Parked(parked) = residency {
-                parked.wakes.map(|(due, _)| due)
-            } else {
-                None
-            });
+            if let Residency::Parked(parked) = residency {
+                dues.extend(parked.wakes.map(|(due, _)| due));
+            }
         }
         let due = |run: &Arc<Run>| Some(run.host_time(run.inner.lock().state.timers.next_due()?));
         dues.into_iter().chain(here.iter().filter_map(due)).min()
