@@ -82,7 +82,7 @@ impl Run {
                 port.unset_timer(before);
             }
         }
-        if !inner.over && inner.state.is_finished() {
+        if !inner.has_ended && inner.state.is_finished() {
             inner.finish(moment.at, after);
             for timer in inner.disarm() {
                 port.unset_timer(timer);

@@ -22,7 +22,7 @@ pub enum Refused {
     #[error("the run or process has ended")]
     Ended,
     /// There is no room for it now: its queue is full.
-    #[error("the queue is full: as many as are kept wait to be taken")]
+    #[error("the queue is full")]
     Full,
     /// It is larger than the run may carry.
     #[error("it is larger than the run's payloads may be")]

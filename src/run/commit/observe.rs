@@ -119,7 +119,7 @@ impl<T> Drop for Expecting<'_, T> {
 
 /// Wakers to be called when all locks are released: they are foreign code.
 #[derive(Default)]
-#[must_use = "whoever waits would wait for ever"]
+#[must_use = "the tasks would never be woken"]
 pub(in crate::run) struct Wakers(Vec<Waker>);
 
 impl Wakers {
@@ -306,7 +306,7 @@ impl Inner {
 
     /// Reports events to a watcher from now on.
     pub(in crate::run) fn watch(&mut self, watcher: Arc<EventChannel>, wakers: &mut Wakers) {
-        if self.over {
+        if self.has_ended {
             watcher.close(wakers);
         } else {
             self.state.observed = true;

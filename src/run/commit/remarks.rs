@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 
 /// Remarks that are stored; more are only counted. Arbitrary.
-const KEPT_MAX: usize = 100;
+const STORED_MAX: usize = 100;
 
 /// The remarks of one run.
 pub(in crate::run) struct Remarks {
@@ -39,10 +39,10 @@ impl Remarks {
             let line = LogLine { level: Level::Warn, text, fields: None };
             let _ = foreign::call(|| sink.lines(&origin, &[line], 0));
         }
-        let (kept, count) = &mut *self.ignored.lock();
+        let (stored, count) = &mut *self.ignored.lock();
         *count += 1;
-        if kept.len() < KEPT_MAX {
-            kept.push(ignored);
+        if stored.len() < STORED_MAX {
+            stored.push(ignored);
         }
     }
 

@@ -81,7 +81,7 @@ pub(in crate::run) struct Inner {
     pub(in crate::run) outbox: VecDeque<(u64, Outbound)>,
     pub(in crate::run) watchers: Vec<Arc<EventChannel>>,
     /// The run has its outcome.
-    pub(in crate::run) over: bool,
+    pub(in crate::run) has_ended: bool,
     /// The run has left the memory: a caller that finds this asks the kernel for the run again.
     pub(in crate::run) parked: bool,
     pub(in crate::run) parking_check: ParkingCheck,
@@ -101,7 +101,7 @@ impl Inner {
             waiters: Waiters::default(),
             outbox: VecDeque::new(),
             watchers: Vec::new(),
-            over: false,
+            has_ended: false,
             parked: false,
             parking_check: ParkingCheck::default(),
             bytes: Vec::new(),
@@ -167,7 +167,7 @@ impl Inner {
 
     /// Ends the run: makes its outcome.
     pub(in crate::run) fn finish(&mut self, at: Timestamp, after: &mut AfterUnlock) {
-        self.over = true;
+        self.has_ended = true;
         let state = &mut self.state;
         let result = state.result.clone().expect("invariant: a finished run has its result");
         let ending = state.root_ending.clone().expect("invariant: the root has ended");

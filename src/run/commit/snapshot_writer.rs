@@ -265,7 +265,7 @@ impl Shared {
             snapshot_store.put(pid, step, program.as_bytes(), data.into()).map(|()| bytes)
         };
         let written = catch_unwind(AssertUnwindSafe(write));
-        let written = written.unwrap_or_else(|cause| Err(format!("keeping it panicked: {}", message_of(&*cause))));
+        let written = written.unwrap_or_else(|cause| Err(format!("writing it panicked: {}", message_of(&*cause))));
         cost.store(Micros::from(begun.elapsed()).0, Relaxed);
         let mut counts = self.counts.lock();
         match written {

@@ -182,7 +182,7 @@ pub(in crate::run) struct Scratch {
 }
 
 /// Buffers larger than this are not reused. Arbitrary.
-const KEPT_BYTES_MAX: usize = 64 << 10;
+const REUSED_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
     // A worker steps one process at a time; more than one set is spare only after preempted steps,
@@ -191,13 +191,13 @@ thread_local! {
 }
 
 impl Scratch {
-    #[allow(clippy::unnecessary_box_returns, reason = "the box is what is kept")]
+    #[allow(clippy::unnecessary_box_returns, reason = "the box is reused")]
     pub(in crate::run) fn get() -> Box<Self> {
         SPARE.take().unwrap_or_default()
     }
 
     pub(in crate::run) fn put(mut self: Box<Self>) {
-        if self.record.capacity() > KEPT_BYTES_MAX || self.output.commands.capacity() > 1_000 {
+        if self.record.capacity() > REUSED_BYTES_MAX || self.output.commands.capacity() > 1_000 {
             return;
         }
         self.output.clear();

@@ -144,7 +144,7 @@ impl Inner {
     /// Whether the run waits, and nothing is on its way into it or out of it.
     fn is_quiet(&mut self, soon: RunTime) -> bool {
         self.watchers.retain(|watcher| !watcher.is_abandoned());
-        if self.over || self.parked || self.is_lost() || !self.watchers.is_empty() || self.has_undurable() {
+        if self.has_ended || self.parked || self.is_lost() || !self.watchers.is_empty() || self.has_undurable() {
             return false;
         }
         let state = &self.state;
@@ -197,7 +197,7 @@ impl Run {
     pub(in crate::run) fn check_parking<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P) {
         let policy = self.kernel.parking();
         let mut inner = self.inner.lock();
-        if inner.over || inner.parked || inner.is_lost() {
+        if inner.has_ended || inner.parked || inner.is_lost() {
             return;
         }
         let records = inner.state.counts.records;

@@ -76,12 +76,12 @@ impl RunHandle {
     }
 
     /// Reads the run, or changes it by something that posts nothing. `None` as in [`Self::run`].
-    pub(in crate::run) fn with<R>(&self, look: impl FnOnce(&Arc<Run>, &mut Inner) -> R) -> Option<R> {
+    pub(in crate::run) fn with<R>(&self, read: impl FnOnce(&Arc<Run>, &mut Inner) -> R) -> Option<R> {
         loop {
             let run = self.run()?;
             let mut inner = run.inner.lock();
             if !inner.parked {
-                return Some(look(&run, &mut inner));
+                return Some(read(&run, &mut inner));
             }
             drop(inner);
             self.was_parked(&run);

@@ -1,4 +1,4 @@
-//! Runs for ids: in memory, parked, or being taken up again. The protocol is in
+//! Runs for ids: in memory, parked, or being recovered. The protocol is in
 //! [`crate::run::commit::parking`].
 
 use super::residence::{Outcomes, Residence};
@@ -335,10 +335,10 @@ impl Waking<'_> {
         let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset };
         // A fault of one run, or of its recovery, concerns that run alone.
         let recovered = catch_unwind(AssertUnwindSafe(|| self.try_recover(&spec, log, from_parked)));
-        match recovered.unwrap_or_else(|cause| Err(format!("taking it up panicked: {}", message_of(&*cause)))) {
+        match recovered.unwrap_or_else(|cause| Err(format!("recovering it panicked: {}", message_of(&*cause)))) {
             Ok(run) => run,
             Err(why) => {
-                let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be taken up again")
+                let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be recovered")
                     .with_detail(why)
                     .with_class(ProblemClass::Uncertain);
                 outcome.set(Arc::new(Outcome::of_problem(problem, facts.counts)));
