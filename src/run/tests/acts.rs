@@ -53,7 +53,7 @@ fn an_act_that_changes_nothing_takes_its_id_all_the_same() {
 }
 
 #[test]
-fn ids_survive_the_host_and_so_many_are_kept() {
+fn ids_survive_the_host_and_a_number_is_retained() {
     let root = program(|_| collect(|| vec![waits()], 1));
     let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
     bench.desk.clone().drain();
@@ -77,7 +77,8 @@ fn an_act_that_is_refused_leaves_its_id_free() {
     assert_eq!(output(&bench.finish()), r#"["1 1"]"#);
 }
 
-/// Whoever ends it, and whoever comes to it later. One that was asked to end before ends for that.
+/// The caller that ends it, and callers that come later. A run that was asked to end before ends
+/// for that.
 #[test]
 fn a_run_that_takes_too_long_ends_as_that() {
     let root = program(|_| collect(|| vec![waits()], 9));
@@ -108,7 +109,7 @@ impl std::task::Wake for Woken {
     }
 }
 
-/// Keeps records, and makes none of them durable.
+/// Stores records, and makes none of them durable.
 #[derive(Default)]
 struct Slow(Memory);
 
@@ -156,7 +157,7 @@ fn an_act_is_certain_when_its_record_is_durable() {
 }
 
 #[test]
-fn what_can_never_be_durable_is_told() {
+fn what_can_never_be_durable_is_reported() {
     let mut desk = Desk::new(1);
     let run = slow(&desk);
     desk.drain();
@@ -191,7 +192,7 @@ fn that_a_call_is_to_be_sent_again_survives_the_host() {
     let all = run.records().unwrap();
     assert!(matches!(all[all.len() - 1], Record::Leaving { .. }), "it may have happened from here on");
 
-    // The host dies before the call has left: it leaves, and has all of its time.
+    // The host dies before the call was sent: it is sent, and has all of its time.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     desk.advance(Micros(60_001_000));
     let run = resume(&desk, &root, &handlers, &all[..all.len() - 1]);
@@ -216,7 +217,7 @@ fn a_cancel_that_is_refused_leaves_a_paused_run_alone() {
     bench.desk.drain();
     bench.run.pause().unwrap();
     let records = bench.run.counts().records;
-    // The root has ended: only the child is left, and has its grace.
+    // The root has ended: only the child remains, and has its grace.
     assert_eq!(bench.run.cancel("enough", None), Err(Refused::Ended));
     assert_eq!(bench.run.time_out(Duration::from_secs(1)), Err(Refused::Ended));
     assert_eq!((bench.run.is_paused(), bench.run.counts().records), (true, records));
@@ -235,7 +236,7 @@ fn a_paused_run_that_is_asked_to_end_goes_on_by_one_record() {
         assert_eq!((asked, bench.run.is_paused(), bench.run.counts().records), (Ok(()), false, records + 1));
         let records = bench.run.records().unwrap();
         bench.finish();
-        // Whoever takes it up from there knows the same.
+        // A host that recovers it from there knows the same.
         let mut desk = Desk::new(1);
         let resumed = resume(&desk, &root, &Arc::default(), &records);
         assert!(!resumed.is_paused());
@@ -245,7 +246,7 @@ fn a_paused_run_that_is_asked_to_end_goes_on_by_one_record() {
 }
 
 #[test]
-fn a_run_that_is_killed_is_over_although_its_processes_are_about_to_start_others() {
+fn a_run_that_is_killed_has_ended_although_its_processes_are_about_to_start_others() {
     for is_paused in [false, true] {
         let mut bench = Bench::new(|_| {
             act(|context, _| {

@@ -49,7 +49,7 @@ fn signal(run: &RunHandle, name: &str) {
     run.signal(name, Payload::NULL).unwrap();
 }
 
-/// Waits for three signals at once, as `waits` says, and gives what it heard in order.
+/// Waits for three signals at once, as `waits` does, and completes with what it received, in order.
 fn hearer(status: Status) -> Arc<dyn Program> {
     program(move |_| {
         let (mut heard, mut begun, status) = (Vec::new(), false, status.clone());
@@ -66,12 +66,12 @@ fn hearer(status: Status) -> Arc<dyn Program> {
 }
 
 #[test]
-fn a_process_is_put_off_and_hears_everything_in_order_when_there_is_room() {
+fn a_process_is_deferred_and_receives_everything_in_order_when_there_is_room() {
     for status in [Status::Idle, Status::Blocked] {
         let (mut desk, backlog) = (Desk::new(1), Arc::<Backlog>::default());
         let run = start(&desk.kernel, "run", &hearer(status), &backlog);
         let never_begun = start(&desk.kernel, "never-begun", &hearer(Status::Idle), &backlog);
-        // Somebody else's journal is not behind.
+        // Another run's journal is not behind.
         let other = start(&desk.kernel, "other", &program(|_| collect(Vec::new, 0)), &Arc::default());
         while run.counts().steps == 0 {
             assert!(desk.turn());
@@ -90,7 +90,7 @@ fn a_process_is_put_off_and_hears_everything_in_order_when_there_is_room() {
         assert_eq!(output(&run.outcome().unwrap()), r#"["2 null","3 null","1 null"]"#);
         assert_eq!((run.counts().steps, never_begun.counts().steps), (2, 1));
 
-        // What it has heard when it was put off is all that it is stepped for.
+        // The events that it had when it was deferred are all that it is stepped for.
         backlog.set_full(true);
         signal(&never_begun, "a");
         desk.drain();
@@ -116,7 +116,7 @@ fn whom_an_operator_has_paused_stays_so_when_there_is_room() {
     desk.drain();
     assert_eq!(run.counts().steps, 2);
 
-    // The other way round: resumed while there is no room it is put off again.
+    // The other way round: unpaused while there is no room, it is deferred again.
     signal(&run, "b");
     run.pause().unwrap();
     backlog.set_full(true);
@@ -129,7 +129,7 @@ fn whom_an_operator_has_paused_stays_so_when_there_is_room() {
 }
 
 #[test]
-fn who_is_put_off_can_be_ended() {
+fn a_deferred_process_can_be_ended() {
     let (mut desk, backlog) = (Desk::new(1), Arc::<Backlog>::default());
     let run = start(&desk.kernel, "run", &hearer(Status::Idle), &backlog);
     desk.drain();
@@ -143,9 +143,9 @@ fn who_is_put_off_can_be_ended() {
     assert!(matches!(ending, crate::process::Ending::Cancelled(reason) if &**reason == "enough"), "{ending:?}");
 }
 
-/// Room comes and goes while workers look for it: everybody goes on in the end.
+/// Room comes and goes while workers check for it: every process continues in the end.
 #[test]
-fn nobody_is_forgotten_who_was_put_off() {
+fn no_deferred_process_is_forgotten() {
     const STEPS: u64 = 2_000;
     let kernel = Kernel::new(Clock::system());
     let scheduler = Scheduler::start(Arc::new(kernel.clone()), &Config { workers: 2, ..Config::default() }).unwrap();
@@ -188,7 +188,7 @@ fn nobody_is_forgotten_who_was_put_off() {
 }
 
 #[test]
-fn a_shutdown_ends_those_who_are_put_off() {
+fn a_shutdown_ends_deferred_processes() {
     let kernel = Kernel::new(Clock::system());
     let scheduler = Scheduler::start(Arc::new(kernel.clone()), &Config { workers: 1, ..Config::default() }).unwrap();
     kernel.attach(scheduler.handle());

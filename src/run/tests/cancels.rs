@@ -38,7 +38,7 @@ fn cancel_is_heard_first_and_enforced_after_the_grace() {
 }
 
 #[test]
-fn whoever_is_cancelled_again_has_the_shorter_grace() {
+fn a_process_that_is_cancelled_again_has_the_shorter_grace() {
     for graces in [[20, 5], [5, 20]] {
         let mut bench = Bench::new(|_| stubborn());
         bench.desk.drain();
@@ -101,7 +101,7 @@ fn what_is_left_of_a_grace_stands_still_while_the_run_is_paused() {
     bench.run.unpause().unwrap();
     bench.desk.settle();
     let outcome = bench.run.outcome().expect("it ends");
-    // The root ends at once when it goes on, and its child has all of the grace.
+    // The root ends at once when it continues, and its child has all of the grace.
     assert_eq!(bench.desk.now().0 - start.0, 1_020_000);
     bench.check(&outcome);
 }

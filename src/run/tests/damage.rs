@@ -1,4 +1,4 @@
-//! Records that are not those of a run: whoever takes them up hears so, and nothing panics.
+//! Records that are not those of a run: a recovery reports it, and nothing panics.
 
 use super::desk::Desk;
 use super::support::*;
@@ -110,11 +110,11 @@ fn damage(records: &mut Vec<Record>, pick: &mut impl FnMut(usize) -> usize) {
 }
 
 #[test]
-fn a_run_whose_records_are_damaged_is_not_taken_up_or_goes_on_and_never_panics() {
+fn a_run_whose_records_are_damaged_is_not_recovered_or_goes_on_and_never_panics() {
     let root = busy();
     let whole = records(&root);
     assert!(whole.len() > 20, "{}", whole.len());
-    let (mut taken_up, mut refused, mut panicked) = (0, 0, Vec::new());
+    let (mut recovered, mut refused, mut panicked) = (0, 0, Vec::new());
     for seed in 1..4_000_u64 {
         let mut state: u64 = seed;
         let mut pick = |bound: usize| {
@@ -134,10 +134,10 @@ fn a_run_whose_records_are_damaged_is_not_taken_up_or_goes_on_and_never_panics()
             panicked.push(seed);
             continue;
         };
-        *if resumed.is_ok() { &mut taken_up } else { &mut refused } += 1;
+        *if resumed.is_ok() { &mut recovered } else { &mut refused } += 1;
     }
     assert!(panicked.is_empty(), "seeds {panicked:?}");
-    assert!(taken_up > 100 && refused > 100, "{taken_up} and {refused}");
+    assert!(recovered > 100 && refused > 100, "{recovered} and {refused}");
 }
 
 /// A projection folds whatever stands in the journal, whatever its first record says of bounds and

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 pub(super) struct Desk {
     scheduler: Arc<Mutex<VirtualScheduler<Kernel>>>,
     time: VirtualClock,
-    /// What the wall clock is ahead of where it should be.
+    /// Microseconds that the wall clock is ahead of the right time.
     jump: Arc<AtomicI64>,
     seed: Arc<AtomicU64>,
     pub(super) kernel: Kernel,
@@ -77,7 +77,7 @@ impl Desk {
         self.time.advance_to(self.now().saturating_add(by));
     }
 
-    /// Sets the wall clock: so many microseconds from where it should be.
+    /// Sets the wall clock, in microseconds from the right time.
     pub(super) fn set_wall(&self, jump: i64) {
         self.jump.store(jump, Relaxed);
     }
@@ -114,12 +114,12 @@ impl Desk {
         due
     }
 
-    /// The scheduler, for whoever is on none of its workers.
+    /// The scheduler, for callers on none of its workers.
     pub(super) fn port(&self) -> Handle<Kernel> {
         self.scheduler.lock().handle()
     }
 
-    /// Goes on until nothing is left to do.
+    /// Continues until nothing is left to do.
     pub(super) fn settle(&mut self) {
         loop {
             self.drain();
@@ -129,7 +129,7 @@ impl Desk {
         }
     }
 
-    /// Steps until nobody is ready; timers that are not due stay.
+    /// Steps until no process is ready; timers that are not due stay.
     pub(super) fn drain(&mut self) {
         while self.turn() {}
     }

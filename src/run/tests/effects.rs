@@ -99,7 +99,7 @@ fn a_process_that_completes_abandons_its_calls() {
     let [abandoned] = &outcome.abandoned[..] else { panic!("{:?}", outcome.abandoned) };
     assert_eq!((abandoned.tag, &*abandoned.handler, &*abandoned.key), (Tag(1), "unsafe", "run/1"));
     assert_eq!(handlers.abandoned.lock().len(), 1);
-    // It had not left yet, so it never does.
+    // It was not sent yet, so it never is.
     assert_eq!(handlers.waiting.lock().len(), 0);
 }
 
@@ -206,13 +206,13 @@ fn the_store_of_the_run_is_decided_at_commit() {
     );
 }
 
-/// Counts its steps, and fails by the host's fault as often as it is told to.
+/// Counts its steps, and fails by the host's fault a given number of times.
 struct Shaky {
     count: u64,
     faults: Arc<AtomicU64>,
     heard: Vec<String>,
     allocation: Allocation,
-    /// Where first steps were taken.
+    /// The first steps of each body.
     allocations: Arc<Mutex<Vec<Allocation>>>,
 }
 
@@ -272,7 +272,7 @@ fn a_fault_of_the_host_is_not_seen_three_times_and_then_it_is() {
 }
 
 #[test]
-fn records_that_do_not_follow_are_told() {
+fn records_that_do_not_follow_are_reported() {
     use crate::run::{Rebuild, RebuildError};
     let root = program(|entry| match entry {
         "root" => collect(|| vec![spawns("child"), Action::Sleep(Micros(3))], 2),
@@ -298,7 +298,7 @@ fn records_that_do_not_follow_are_told() {
         others.insert(at, record.clone());
         assert!(apply(&others).is_err());
     }
-    // Another program diverges, and it is said where.
+    // Another program diverges, and the error says at which record.
     let mut other = Rebuild::new(program(|_| collect(|| vec![Action::Sleep(Micros(3))], 2)), [].into());
     let end = records.iter().try_for_each(|record| other.apply(record));
     assert!(matches!(end, Err(RebuildError::Diverged { step: 1, .. })), "{end:?}");

@@ -66,7 +66,7 @@ fn a_run_that_is_paused_can_be_cancelled() {
     assert!(outcome.result.is_err());
 }
 
-/// It is taken up as it was left, and goes on when it is resumed.
+/// It is recovered as it was, and continues when it is unpaused.
 #[test]
 fn a_run_that_was_paused_when_its_host_died_stays_so() {
     let root = program(|_| collect(|| vec![Action::Register("door".into())], 2));
@@ -87,9 +87,10 @@ fn a_run_that_was_paused_when_its_host_died_stays_so() {
     assert_eq!(output(&run.outcome().unwrap()), r#"["1 null","outside door: 7"]"#);
 }
 
-/// It may be large, and they may be thousands, all of them told under the lock of the run.
+/// The problem may be large, and the receivers thousands, all of them notified under the lock of
+/// the run.
 #[test]
-fn everybody_who_hears_of_a_failure_shares_its_problem() {
+fn all_receivers_of_a_failure_share_its_problem() {
     let heard: Arc<Mutex<Vec<Event>>> = Arc::default();
     let hears = Arc::clone(&heard);
     let bench = Bench::new(move |entry| {

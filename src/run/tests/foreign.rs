@@ -14,7 +14,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::Arc;
 
-/// Effects that answer what they are given, and panic where they are asked something else.
+/// Effects that answer calls, and panic when anything else is asked of them.
 #[derive(Clone, Copy, PartialEq)]
 enum Panicky {
     Dispatch,
@@ -41,7 +41,7 @@ impl Effects for Panicky {
     }
 }
 
-/// A run of that root whose step tells a listener something before it asks for the foreign thing.
+/// A run of that root whose step notifies a watcher before it asks for the foreign thing.
 fn spec_of(last: impl Fn() -> Action + Send + Sync + 'static) -> RunSpec {
     let last = Arc::new(last);
     let root = program(move |entry| {
@@ -54,7 +54,7 @@ fn spec_of(last: impl Fn() -> Action + Send + Sync + 'static) -> RunSpec {
     spec(root, Arc::default(), &Setup::default())
 }
 
-/// Runs it to its end, and gives its output. Its records tell the same run.
+/// Runs it to its end, and returns its output. Its records replay the same run.
 fn ended(spec: RunSpec) -> String {
     let (root, programs) = (Arc::clone(&spec.root), spec.programs.clone());
     let mut desk = Desk::new(1);

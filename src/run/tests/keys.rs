@@ -64,7 +64,7 @@ fn unknown() -> Problem {
     Problem::new("reset", "The connection was reset").with_class(ProblemClass::Uncertain)
 }
 
-/// The keys of the calls that have left, in order.
+/// The keys of the calls that were sent, in order.
 fn keys(handlers: &Handlers) -> Vec<String> {
     let mut keys: Vec<_> = handlers.waiting.lock().iter().map(|(call, _)| call.idempotency_key.to_string()).collect();
     keys.sort();
@@ -80,7 +80,7 @@ fn fail(desk: &mut Desk, handlers: &Handlers) {
     desk.drain();
 }
 
-/// The records of a run whose calls have left and have no answer.
+/// The records of a run whose calls were sent and have no answer.
 fn in_flight() -> Vec<Record> {
     let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root());
     bench.desk.clone().drain();
@@ -105,7 +105,7 @@ fn forked(records: &[Record], id: &str, at: usize, resend: bool) -> Vec<Record> 
     [&[Record::Started(Box::new(fork(records, spec).unwrap()))], &records[1..at]].concat()
 }
 
-fn taken_up(records: &[Record]) -> (Desk, Arc<Handlers>, RunHandle) {
+fn recovered(records: &[Record]) -> (Desk, Arc<Handlers>, RunHandle) {
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let run = resume(&desk, &root(), &handlers, records);
     desk.drain();
@@ -116,7 +116,7 @@ fn taken_up(records: &[Record]) -> (Desk, Arc<Handlers>, RunHandle) {
 fn a_fork_keeps_the_keys_of_calls_in_flight_however_often_it_makes_them() {
     let records = in_flight();
     for resend in [true, false] {
-        let (mut desk, handlers, run) = taken_up(&forked(&records, "fork", records.len(), resend));
+        let (mut desk, handlers, run) = recovered(&forked(&records, "fork", records.len(), resend));
         for call in run.uncertain() {
             run.resolve(call.pid, call.tag, Resolution::Again).unwrap();
         }
@@ -128,7 +128,7 @@ fn a_fork_keeps_the_keys_of_calls_in_flight_however_often_it_makes_them() {
         // And so does who takes it up, and who forks it.
         let records = run.records().unwrap();
         for records in [records.clone(), forked(&records, "again", records.len(), true)] {
-            let (mut desk, handlers, _) = taken_up(&records);
+            let (mut desk, handlers, _) = recovered(&records);
             for _ in 0..2 {
                 assert_eq!(keys(&handlers), CALLS);
                 fail(&mut desk, &handlers);
@@ -146,7 +146,7 @@ fn a_fork_keeps_the_keys_of_calls_that_had_an_answer_before() {
     fail(&mut desk, &bench.handlers);
     let records = bench.run.records().unwrap();
     for at in before..records.len() {
-        let (_, handlers, _) = taken_up(&forked(&records, "fork", at, true));
+        let (_, handlers, _) = recovered(&forked(&records, "fork", at, true));
         assert!(keys(&handlers).iter().all(|key| CALLS.contains(&&**key)), "cut at {at}: {:?}", keys(&handlers));
     }
 }
@@ -154,7 +154,7 @@ fn a_fork_keeps_the_keys_of_calls_that_had_an_answer_before() {
 #[test]
 fn what_only_the_fork_asks_for_has_keys_of_its_own() {
     let records = in_flight();
-    let (mut desk, handlers, _) = taken_up(&forked(&records, "fork", 1, true));
+    let (mut desk, handlers, _) = recovered(&forked(&records, "fork", 1, true));
     for _ in 0..2 {
         assert_eq!(keys(&handlers), ["fork/call/0/0", "fork/child/0/0/1"]);
         fail(&mut desk, &handlers);
@@ -184,10 +184,10 @@ fn repeating_of(records: &[Record], root: Arc<dyn Program>) -> Record {
 #[test]
 fn a_run_that_repeats_a_fork_keeps_the_keys_that_the_fork_kept() {
     let records = in_flight();
-    let (mut desk, handlers, run) = taken_up(&forked(&records, "fork", records.len(), true));
+    let (mut desk, handlers, run) = recovered(&forked(&records, "fork", records.len(), true));
     fail(&mut desk, &handlers);
     run.cancel("enough", None).ok();
-    let (_, handlers, _) = taken_up(&[repeating(&run.records().unwrap())]);
+    let (_, handlers, _) = recovered(&[repeating(&run.records().unwrap())]);
     assert_eq!(keys(&handlers), CALLS);
 }
 
@@ -200,11 +200,11 @@ fn a_fork_of_a_run_that_repeats_another_keeps_its_keys_from_the_first_record_on(
         bytes
     };
     assert_eq!(Record::decode(bytes.into()).unwrap(), repeating);
-    let (mut desk, handlers, run) = taken_up(&[repeating]);
+    let (mut desk, handlers, run) = recovered(&[repeating]);
     assert_eq!(keys(&handlers), CALLS);
     let records = run.records().unwrap();
     for at in 1..=records.len() {
-        let (_, handlers, _) = taken_up(&forked(&records, "fork", at, true));
+        let (_, handlers, _) = recovered(&forked(&records, "fork", at, true));
         assert_eq!(keys(&handlers), CALLS, "cut at {at}");
     }
     fail(&mut desk, &handlers);
@@ -276,7 +276,7 @@ fn calling(arguments: &'static [u64]) -> Arc<dyn Program> {
     })
 }
 
-/// What becomes of the call in the run that is repeated.
+/// The outcome of the call in the run that is repeated.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Before {
     Succeeded,
@@ -329,7 +329,8 @@ fn a_call_that_a_person_repeats_has_a_new_key_where_it_is_another_and_its_outcom
         let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &original());
         let made = answer_all(&mut bench.desk.clone(), &bench.handlers, before.answers());
         assert!(made.iter().all(|key| key == "run/call/0/0"), "{before:?}: {made:?}");
-        // The calls that the answers let it make have not been answered: of those nobody knows.
+        // The calls that it makes after the answers have no answers themselves: their outcome is
+        // unknown.
         let mut records = bench.run.records().unwrap();
         while before.is_known() && matches!(records.last(), Some(Record::Stepped(_))) {
             records.pop();
@@ -373,8 +374,8 @@ fn former_keys_of_the_first_form_are_read_and_keep_their_calls_whatever_the_argu
     assert_eq!(Record::decode(bytes.into()).unwrap(), Record::Started(started));
 }
 
-/// What no run has asked for before: two runs that repeat the same one have one key where they ask
-/// for the same, and not where they ask for something else. So have the guests of their steps.
+/// A call that no run has made before: two runs that repeat the same one have one key if they make
+/// the same call, and not if they make different ones. So have the guests of their steps.
 #[test]
 fn runs_that_repeat_the_same_one_share_keys_where_they_ask_for_the_same() {
     let none = || calling(&[]);

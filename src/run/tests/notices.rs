@@ -1,5 +1,5 @@
-//! Notices, and the locks at which they are given: foreign code is called with none. A receiver
-//! that panics, or is gone, keeps no other from its notice.
+//! Notices, and the locks under which they are given: foreign code is called with none. A receiver
+//! that panics, or is gone, does not keep others from their notices.
 
 use super::desk::Desk;
 use super::parking::{Parkable, start, waits};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Keeps records, and makes none of them durable.
+/// Stores records, and makes none of them durable.
 #[derive(Default)]
 struct Later(Memory);
 
@@ -44,7 +44,7 @@ fn later(desk: &Desk, handlers: &Arc<Handlers>, root: Arc<dyn Program>) -> RunHa
     desk.kernel.start(spec).unwrap()
 }
 
-/// Looks whether a run's lock is free whenever it is called.
+/// Checks that a run's lock is free whenever it is called.
 #[derive(Default)]
 struct Caller {
     run: Mutex<Option<Arc<crate::run::commit::run::Run>>>,
@@ -80,7 +80,7 @@ fn log(run: &RunHandle, text: &str) {
 }
 
 #[test]
-fn whoever_watches_or_waits_is_woken_without_the_lock_of_the_run() {
+fn watchers_and_waiters_are_woken_without_the_lock_of_the_run() {
     let (mut desk, caller) = (Desk::new(1), Arc::<Caller>::default());
     let waker = Waker::from(Arc::clone(&caller));
     let mut context = Context::from_waker(&waker);
@@ -186,7 +186,7 @@ fn a_body_that_the_scheduler_does_not_take_is_dropped_without_the_lock_of_the_ru
 }
 
 #[test]
-fn whoever_goes_away_before_the_outcome_leaves_nothing_behind() {
+fn a_waiter_that_goes_away_before_the_outcome_leaves_nothing_behind() {
     let mut desk = Desk::new(1);
     let run = start(&desk.kernel, "run", &program(|_| collect(|| vec![waits("a")], 1)), &Parkable::default());
     desk.drain();
@@ -234,7 +234,7 @@ fn each_future_that_waits_is_woken_by_its_last_waker() {
 /// The log reports a record durable after the run was abandoned: what was reported stays so, and
 /// nothing leaves.
 #[test]
-fn nothing_leaves_a_run_that_was_given_up() {
+fn nothing_leaves_a_run_that_was_abandoned() {
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let run = later(&desk, &handlers, program(|_| collect(|| vec![calls("safe", number(1))], 1)));
     desk.drain();
@@ -243,7 +243,7 @@ fn nothing_leaves_a_run_that_was_given_up() {
     let told = run.outcome().unwrap();
     assert_eq!(told.result.as_ref().unwrap_err().kind, "run-taken");
 
-    // Found before it was given up, and told of afterwards; and a step that was in progress then.
+    // Found before it was abandoned, and notified afterwards; and a step that was in progress then.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let run = later(&desk, &handlers, program(|_| collect(|| vec![calls("safe", number(1))], 1)));
     let here = run.run().unwrap();
@@ -262,7 +262,7 @@ fn nothing_leaves_a_run_that_was_given_up() {
 }
 
 #[test]
-fn work_that_panics_is_the_last_of_nobody_but_itself() {
+fn work_that_panics_ends_only_itself() {
     let aside = OffloadThread::new("test");
     let done = Arc::new(AtomicU32::new(0));
     for n in 0..6 {
@@ -276,7 +276,7 @@ fn work_that_panics_is_the_last_of_nobody_but_itself() {
     assert_eq!(done.load(Relaxed), 3);
 }
 
-/// Records of a run which, when it is taken up, panics.
+/// Records of a run whose recovery panics.
 struct Broken;
 
 impl ParkedLog for Broken {
@@ -307,7 +307,7 @@ impl Log for Breaking {
 }
 
 #[test]
-fn one_run_that_panics_when_it_is_taken_up_keeps_no_other_from_waking() {
+fn one_run_that_panics_when_it_is_recovered_does_not_keep_others_from_waking() {
     let mut desk = Desk::new(1);
     desk.kernel.park_when(ParkingPolicy { after: Duration::from_millis(1), resident_max: usize::MAX });
     let root = program(|_| collect(|| vec![crate::process::Action::Sleep(Micros(1_000_000))], 1));
@@ -339,9 +339,9 @@ fn one_run_that_panics_when_it_is_taken_up_keeps_no_other_from_waking() {
     assert_eq!((desk.kernel.runs().len(), desk.kernel.parked().len(), desk.kernel.resident()), (0, 0, 0));
 }
 
-/// What was taken of a process cannot be packed: that is said, and the next one is kept.
+/// A snapshot that cannot be packed is reported, and the next one is stored.
 #[test]
-fn a_snapshot_that_panics_is_counted_and_keeps_no_other_from_being_kept() {
+fn a_snapshot_that_panics_is_counted_and_others_are_stored() {
     struct Bad;
     impl crate::process::RawSnapshot for Bad {
         fn bytes(&self) -> usize {

@@ -139,7 +139,7 @@ fn what_was_durable_once_stays_so() {
 }
 
 #[test]
-fn what_nobody_waits_for_any_more_does_not_leave_when_its_record_is_durable() {
+fn what_is_no_longer_awaited_does_not_leave_when_its_record_is_durable() {
     let records = Arc::new(AtomicU64::new(0));
     let mut desk = Desk::new(1);
     let handlers = Arc::new(Handlers::default());

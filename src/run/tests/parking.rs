@@ -23,8 +23,8 @@ pub(super) struct Parkable {
     shelf: Option<MemorySnapshots>,
     /// It cannot be read any more.
     broken: Arc<AtomicBool>,
-    /// How often the run was taken up.
-    pub(super) taken_up: Arc<AtomicU64>,
+    /// How often the run was recovered.
+    pub(super) recovered: Arc<AtomicU64>,
     later: bool,
     /// Happens while it is read to take the run up.
     pub(super) meanwhile: Arc<Mutex<Option<Meanwhile>>>,
@@ -72,7 +72,7 @@ impl ParkedLog for Parkable {
         if self.broken.load(Relaxed) {
             return Err("the disk is gone".into());
         }
-        self.taken_up.fetch_add(1, Relaxed);
+        self.recovered.fetch_add(1, Relaxed);
         let meanwhile = self.meanwhile.lock().take();
         if let Some(happens) = meanwhile {
             happens();
@@ -94,12 +94,12 @@ pub(super) fn waits(name: &str) -> Action {
     calls("signal", Payload::json(&serde_json::json!({ "name": name })))
 }
 
-/// A run that collects what it hears of these commands.
+/// A run that collects the events of these commands.
 fn collects(commands: fn() -> Vec<Action>, count: usize) -> Arc<dyn Program> {
     program(move |_| collect(commands, count))
 }
 
-/// Until the second look.
+/// Until the second check.
 fn wait_long(desk: &mut Desk) {
     desk.drain();
     for _ in 0..2 {
@@ -138,7 +138,7 @@ fn a_run_that_waits_is_parked_and_comes_back_for_a_signal() {
     desk.settle();
     assert_eq!(output(&run.outcome().unwrap()), r#"["2 2","1 1"]"#);
     assert_eq!(other.outcome(), run.outcome());
-    assert_eq!(log.taken_up.load(Relaxed), 2);
+    assert_eq!(log.recovered.load(Relaxed), 2);
     assert_eq!(run.signal("a", number(1)), Err(Refused::Ended));
     assert!(desk.kernel.run("run").is_none());
 }
@@ -186,7 +186,7 @@ fn a_timer_takes_a_parked_run_up_when_it_is_due() {
     let run = start(&desk.kernel, "run", &root, &log);
     desk.drain();
     for (times, due) in [(1, hour), (2, 2 * hour)] {
-        while log.taken_up.load(Relaxed) < times {
+        while log.recovered.load(Relaxed) < times {
             assert!(run.outcome().is_none() && desk.fire(), "there is a timer");
             desk.kernel.flush_waking();
             desk.drain();
@@ -254,7 +254,7 @@ fn a_run_in_its_grace_stays_to_the_end_of_that() {
 }
 
 #[test]
-fn a_call_of_which_nobody_knows_whether_it_happened_does_not_keep_a_run() {
+fn a_call_whose_outcome_is_unknown_does_not_keep_a_run_in_memory() {
     let root = collects(|| vec![calls("unsafe", number(1))], 1);
     let log = Parkable::default();
     let desk = Desk::new(1);
@@ -296,7 +296,7 @@ fn a_call_of_which_nobody_knows_whether_it_happened_does_not_keep_a_run() {
 }
 
 #[test]
-fn a_run_that_cannot_be_taken_up_says_so() {
+fn a_run_that_cannot_be_recovered_reports_it() {
     let mut desk = Desk::new(1);
     let log = Parkable::default();
     let run = start(&desk.kernel, "run", &collects(|| vec![waits("a")], 1), &log);
@@ -309,7 +309,7 @@ fn a_run_that_cannot_be_taken_up_says_so() {
 }
 
 #[test]
-fn whoever_waits_for_a_parked_run_hears_that_the_host_let_go_of_it() {
+fn waiters_for_a_parked_run_are_notified_when_the_host_releases_it() {
     let mut desk = Desk::new(1);
     let run = start(&desk.kernel, "run", &collects(|| vec![waits("a")], 1), &Parkable::default());
     wait_long(&mut desk);
@@ -321,7 +321,7 @@ fn whoever_waits_for_a_parked_run_hears_that_the_host_let_go_of_it() {
 }
 
 #[test]
-fn what_would_be_dear_to_replay_is_saved_before() {
+fn what_is_expensive_to_replay_is_saved_before() {
     let mut desk = Desk::new(1);
     desk.kernel.snapshot_when(SnapshotPolicy {
         tail: Duration::from_hours(1),
@@ -348,7 +348,7 @@ fn what_would_be_dear_to_replay_is_saved_before() {
 }
 
 #[test]
-fn where_too_many_are_in_memory_those_that_wait_leave_at_once() {
+fn those_that_wait_leave_at_once_if_too_many_are_in_memory() {
     let mut desk = Desk::new(1);
     desk.kernel.park_when(ParkingPolicy { resident_max: 10, ..ParkingPolicy::default() });
     let root = collects(|| vec![waits("a")], 1);
@@ -409,7 +409,7 @@ fn a_sleep_goes_on_while_its_run_is_parked_though_the_wall_clock_is_behind() {
         desk.kernel.flush_waking();
         desk.drain();
     }
-    assert!(log.taken_up.load(Relaxed) > 0, "it was parked");
+    assert!(log.recovered.load(Relaxed) > 0, "it was parked");
     assert_eq!(desk.now(), Monotonic(minute));
 }
 
@@ -496,8 +496,8 @@ fn nothing_is_lost_between_parking_and_acts() {
         }
         done.store(true, Relaxed);
     });
-    let taken_up: u64 = logs.iter().map(|log| log.taken_up.load(Relaxed)).sum();
-    assert!(taken_up > RUNS as u64 * 5, "they were parked: {taken_up}");
+    let recovered: u64 = logs.iter().map(|log| log.recovered.load(Relaxed)).sum();
+    assert!(recovered > RUNS as u64 * 5, "they were parked: {recovered}");
     let _ = scheduler.shutdown(Duration::from_secs(10));
     kernel.detach();
 }

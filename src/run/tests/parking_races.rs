@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const FAR: Duration = Duration::from_hours(1);
 
-/// A desk at which a run is parked by whoever asks for it only, and a run that is in memory.
+/// A desk at which a run is parked only on request, and a run that is in memory.
 fn before(root: &Arc<dyn Program>) -> (Desk, RunHandle) {
     let desk = Desk::new(1);
     desk.kernel.park_when(ParkingPolicy { after: FAR, resident_max: usize::MAX });
@@ -22,7 +22,7 @@ fn before(root: &Arc<dyn Program>) -> (Desk, RunHandle) {
     (desk, run)
 }
 
-/// Goes on until nothing is left to do, with those that are taken up on another thread.
+/// Continues until nothing is left to do, with runs that are recovered on another thread.
 fn settle(desk: &mut Desk) {
     loop {
         desk.drain();
@@ -85,7 +85,8 @@ fn a_timer_that_comes_early_for_a_parked_run_does_not_wake_it() {
     assert!(run.outcome().is_some() && desk.now() >= Monotonic(3_000_000));
 }
 
-/// The timer is set before the run is known to be parked: whoever it fires for finds it in memory.
+/// The timer is set before the run is known to be parked: when it fires, the run is found in
+/// memory.
 #[test]
 fn a_timer_of_a_parked_run_that_is_found_in_memory_wakes_it() {
     let root = program(|_| collect(|| vec![Action::Sleep(Micros(1_000))], 1));
@@ -132,7 +133,7 @@ fn a_run_is_not_parked_while_an_event_or_a_message_waits_for_a_process() {
 }
 
 #[test]
-fn a_run_that_is_lost_while_it_is_parked_or_taken_up_hears_it() {
+fn a_run_that_is_lost_while_it_is_parked_or_recovered_is_notified() {
     let root = program(|_| collect(|| vec![waits("a")], 1));
     let lost = Problem::new("run-taken", "It is another host's");
     let is_lost =
@@ -147,7 +148,7 @@ fn a_run_that_is_lost_while_it_is_parked_or_taken_up_hears_it() {
     desk.kernel.abandon_run("run", &lost);
     assert!(is_lost(&run) && desk.kernel.run("run").is_none());
 
-    // Taken up anew meanwhile: the one that was there before does not speak for it.
+    // Recovered meanwhile: the former run does not speak for it.
     let (desk, run) = before(&root);
     let here = desk.kernel.in_memory("run").unwrap();
     here.park_now(&mut desk.port());
@@ -166,7 +167,7 @@ fn runs_max() -> usize {
     std::env::var("WFHOST_PARKED_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(8_000)
 }
 
-/// Sleeps for a time that its id tells, so that a replay sleeps as long.
+/// Sleeps for a time that depends on its id, so that a replay sleeps as long.
 fn sleeper(least: u64) -> Arc<dyn Program> {
     program(move |_| {
         let mut begun = false;
@@ -212,7 +213,7 @@ fn of_a_million_sleeps_none_is_lost() {
         });
         assert_eq!(lost, 0, "of {count} runs from {begun} on");
         begun += count;
-        parked += logs.iter().filter(|log| log.taken_up.load(Relaxed) > 0).count();
+        parked += logs.iter().filter(|log| log.recovered.load(Relaxed) > 0).count();
     }
     println!("of {begun} runs that slept, {parked} were parked meanwhile, and none was lost");
     assert!(parked > 0, "none of {begun} runs was parked: the race is not there to be lost");

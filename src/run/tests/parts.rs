@@ -68,7 +68,7 @@ fn start(root: &Arc<dyn Program>) -> (Desk, RunHandle) {
     (desk, run)
 }
 
-/// What a run comes to that is taken up from these records.
+/// The output of a run that is recovered from these records.
 fn outcome_of(root: &Arc<dyn Program>, records: &[Record]) -> Option<String> {
     let mut desk = Desk::new(2);
     let run = resume(&desk, root, &Arc::default(), records);

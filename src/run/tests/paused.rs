@@ -163,7 +163,7 @@ fn check(run: &RunHandle, guests: &Guests) {
 }
 
 #[test]
-fn a_paused_run_lets_others_in_and_goes_on_when_it_is_resumed() {
+fn a_paused_run_admits_others_and_continues_when_it_is_unpaused() {
     for seed in 0..6 {
         let (mut rig, guests) = (Rig::new(seed), busy());
         let run = rig.paused(&guests);
@@ -236,7 +236,7 @@ fn who_waits_without_its_permit_in_a_paused_run_can_be_cancelled_and_killed() {
 /// A journal that is behind does not hold up runs that are written elsewhere, and a deferred
 /// process receives everything in the end.
 #[test]
-fn who_is_put_off_gives_way_and_loses_nothing() {
+fn a_deferred_process_gives_way_and_loses_nothing() {
     for seed in 0..6 {
         let mut rig = Rig::new(seed);
         let backlog = Arc::clone(&rig.backlog);
@@ -261,7 +261,7 @@ fn who_is_put_off_gives_way_and_loses_nothing() {
 /// Room comes and goes, and each time others are deferred that go first: every process gets its
 /// turn.
 #[test]
-fn who_is_put_off_again_and_again_gets_on_all_the_same() {
+fn a_process_that_is_deferred_again_and_again_continues_all_the_same() {
     for seed in 0..6 {
         let mut rig = Rig::new(seed);
         let backlog = Arc::clone(&rig.backlog);
@@ -280,7 +280,7 @@ fn who_is_put_off_again_and_again_gets_on_all_the_same() {
 
 /// A pause that comes between two steps of a run holds what is in a queue already.
 #[test]
-fn a_paused_run_that_is_taken_up_hears_nothing() {
+fn a_paused_run_that_is_recovered_receives_nothing() {
     let root = program(|_| collect(|| vec![calls("safe", number(1))], 1));
     let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
     let mut desk = bench.desk.clone();

@@ -296,11 +296,11 @@ fn time(record: &Record) -> Timestamp {
 
 /// Takes the run up, and sees to it that it ends as the one did that nothing happened to.
 fn goes_on(desk: &mut Desk, root: &Arc<dyn Program>, records: &[Record], ends: bool, what: &str) {
-    let outcome = takes_up(desk, root, records, ends, what);
+    let outcome = recovers(desk, root, records, ends, what);
     assert_eq!(output(&outcome), expected(ends), "{what}");
 }
 
-fn takes_up(
+fn recovers(
     desk: &mut Desk,
     root: &Arc<dyn Program>,
     records: &[Record],
@@ -362,7 +362,7 @@ fn a_host_whose_clock_is_wrong_by_years_takes_a_run_up_all_the_same() {
             desk.advance(Micros(60_000_000));
             desk.set_wall(jump);
             let what = format!("{jump} µs, after {count} records");
-            let outcome = takes_up(&mut desk, &root, &records[..count], false, &what);
+            let outcome = recovers(&mut desk, &root, &records[..count], false, &what);
             // A process that was asked to end ten years ago is past its grace, and receives nothing
             // more of its child.
             let heard =

@@ -22,7 +22,7 @@ fn link(pid: u64) -> Action {
     Action::Link(Target::Process(Pid(pid)))
 }
 
-/// Gives these commands and fails when it has heard so much, with what it has heard.
+/// Gives these commands, and fails with the events when it has received that many.
 fn attacks(commands: fn() -> Vec<Action>, count: usize) -> Act {
     let mut collects = collect(commands, count);
     act(move |context, events| match collects(context, events) {
@@ -46,7 +46,7 @@ fn a_process_ends_neither_its_parent_nor_another_child_of_it() {
 }
 
 #[test]
-fn whoever_is_refused_hears_why_by_the_tag_of_its_command() {
+fn a_refused_process_receives_the_reason_by_the_tag_of_its_command() {
     let bench = Bench::new(|entry| match entry {
         "root" => collect(|| vec![spawns("attacker")], 1),
         _ => collect(|| vec![stop(1), link(1)], 2),
@@ -118,7 +118,7 @@ fn who_has_accepted_it_and_who_is_below_can_be_ended() {
 /// A child is linked to its parent by the spawn, as the parent asked: a link of its own is the
 /// child's.
 #[test]
-fn whoever_has_linked_to_a_process_can_be_ended_by_it() {
+fn a_process_that_has_linked_to_another_can_be_ended_by_it() {
     let bench = Bench::new(|entry| match entry {
         "root" => collect(|| vec![spawns("linker"), Action::Register("root".into())], 9),
         "linker" => {
@@ -245,14 +245,14 @@ fn a_run_that_has_written_more_than_its_journal_may_hold_ends_as_that() {
         }
         _ => chatty(),
     });
-    for taken_up_after in [None, Some(20)] {
+    for recovered_after in [None, Some(20)] {
         let (journal, new) = journal("run");
         let mut desk = super::desk::Desk::new(1);
         let mut spec = spec(Arc::clone(&root), Arc::default(), &Setup::default());
         desk.kernel.bound_journals(BOUND);
         spec.log = journal.begin(&new).unwrap();
         let mut run = desk.kernel.start(spec).unwrap();
-        if let Some(steps) = taken_up_after {
+        if let Some(steps) = recovered_after {
             // What was written before counts.
             (0..steps).for_each(|_| assert!(desk.turn()));
             desk.kernel.detach();
@@ -333,7 +333,7 @@ fn what_was_written_to_the_store_is_there_in_a_rebuild_whatever_its_bounds_are()
 
 /// The grace of a process is not waited for once it has ended: nothing of it is left in the run.
 #[test]
-fn whoever_ends_in_its_grace_leaves_no_timer() {
+fn a_process_that_ends_in_its_grace_leaves_no_timer() {
     for ends in [Status::Complete(Payload::NULL), Status::Failed(Arc::new(Problem::new("mine", "It failed")))] {
         let mut bench = Bench::new(move |entry| match entry {
             "root" => {

@@ -387,7 +387,7 @@ fn it_is_said_what_is_wrong() {
 }
 
 #[test]
-fn the_first_record_that_cannot_be_read_is_told_by_its_number() {
+fn the_first_record_that_cannot_be_read_is_reported_by_its_number() {
     let leaving = |pid| Record::Leaving { pid: Pid(pid), tag: Tag(1) };
     let good = |pid| Bytes::from(encoded(&leaving(pid)));
     assert_eq!(Record::decode_all(vec![good(1), good(2)]), Ok(vec![leaving(1), leaving(2)]));

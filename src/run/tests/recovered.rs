@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1, bytes: 10 };
 
-/// Keeps its instance, and waits for a message. Before that it says `ready` so many times.
+/// Keeps its instance, and waits for a message. Before that it is `ready` that many times.
 struct Stays {
     ready: usize,
     heard: bool,
@@ -88,7 +88,7 @@ fn a_run_that_was_parked_is_not_refused_the_instance_that_it_had() {
 }
 
 #[test]
-fn a_run_that_is_taken_up_is_not_refused_the_instance_that_it_had() {
+fn a_run_that_is_recovered_is_not_refused_the_instance_that_it_had() {
     // One that waited, and one that was in the middle of its work.
     for ready in [0, 3] {
         let steps = Arc::default();
@@ -110,7 +110,7 @@ fn a_run_that_is_taken_up_is_not_refused_the_instance_that_it_had() {
 }
 
 #[test]
-fn a_run_that_is_taken_up_while_its_host_shuts_down_is_told_so_in_its_turn() {
+fn a_run_that_is_recovered_while_its_host_shuts_down_is_notified_in_its_turn() {
     let steps = Arc::default();
     let root = root(1, &steps);
     let mut desk = narrow();
@@ -135,7 +135,7 @@ fn a_run_that_is_taken_up_while_its_host_shuts_down_is_told_so_in_its_turn() {
 }
 
 #[test]
-fn a_paused_run_that_is_taken_up_is_not_stepped_for_what_came_before() {
+fn a_paused_run_that_is_recovered_is_not_stepped_for_what_came_before() {
     let root = program(|_| collect(|| vec![calls("safe", number(1))], 1));
     let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
     bench.desk.clone().drain();

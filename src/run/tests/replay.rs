@@ -81,7 +81,7 @@ fn begin(desk: &Desk, handlers: &Arc<Handlers>) -> RunHandle {
     desk.kernel.start(spec).unwrap()
 }
 
-/// A run whose calls have left and have no answer.
+/// A run whose calls were sent and have no answer.
 fn in_flight() -> Vec<Record> {
     let (mut desk, handlers) = (Desk::new(1), Arc::default());
     let run = begin(&desk, &handlers);
@@ -112,7 +112,7 @@ fn the_same_is_told_as_the_same_with_every_step() {
 }
 
 #[test]
-fn the_first_difference_is_told_in_words() {
+fn the_first_difference_is_reported_in_words() {
     let records = in_flight();
     let same = replay(spec_with(child(2, 42), true), &records, |_| {});
     assert!(matches!(same, Ok(Replay::Same { .. })), "another program that does the same: {same:?}");
@@ -207,7 +207,7 @@ fn keys(handlers: &Handlers) -> Vec<String> {
 }
 
 #[test]
-fn calls_in_flight_at_the_cut_wait_until_somebody_says_what_became_of_them() {
+fn calls_in_flight_at_the_cut_wait_until_their_outcome_is_given() {
     let records = in_flight();
     let mut prefix = forked(&records, fork_spec(records.len() as u64, false, child(1, 42)));
     // The host of the fork dies as often as it likes.
@@ -264,7 +264,7 @@ fn calls_in_flight_are_sent_again_where_that_is_asked_for() {
         });
         assert_eq!(problem.unwrap().class, ProblemClass::Uncertain);
     }
-    // It is asked for once: where the host of the fork dies, nobody knows as before.
+    // It is asked for once: if the host of the fork dies, its outcome is unknown as before.
     let prefix = forked(&records, fork_spec(records.len() as u64, true, child(1, 42)));
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let run = resume(&desk, &handlers, &prefix, child(1, 42));

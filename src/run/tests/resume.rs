@@ -1,4 +1,4 @@
-//! Runs that are taken up from a prefix of their records.
+//! Runs that are recovered from a prefix of their records.
 
 use super::desk::Desk;
 use super::support::*;
@@ -43,7 +43,7 @@ fn tree() -> Arc<dyn Program> {
                     other => panic!("{other:?}"),
                 }
             }
-            // A message has an answer only where it is refused; that the name was given is one.
+            // A message has an answer only if it is refused; a registered name has one.
             let answers = if leaf { 2 } else { 3 + usize::from(root) };
             if heard.len() >= answers && (!root || mail == 9) {
                 return Status::Complete(number(heard.values().sum::<u64>() + mail));
@@ -58,7 +58,7 @@ fn answer_of(outcome: &Outcome) -> &Answer {
 }
 
 #[test]
-fn a_run_is_taken_up_from_every_prefix_of_its_records() {
+fn a_run_is_recovered_from_every_prefix_of_its_records() {
     let root = tree();
     let bench = Bench::of(Desk::new(3), Arc::default(), &Setup::default(), &root);
     let run = bench.run.clone();
@@ -72,7 +72,7 @@ fn a_run_is_taken_up_from_every_prefix_of_its_records() {
             desk.settle();
             let again = resumed.outcome().unwrap_or_else(|| panic!("it ends, taken up after {count} records"));
             assert_eq!(answer_of(&again), answer_of(&outcome), "after {count} records");
-            // What it wrote from then on follows from what was there, and can be taken up again.
+            // What it wrote from then on follows from what was there, and can be recovered again.
             let all = resumed.records().unwrap();
             assert_eq!(all[..count], records[..count]);
             let rebuilt = crate::run::rebuild(&all, &root, &resume_spec(&root, &handlers, &[]).programs).unwrap();
@@ -164,7 +164,7 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
     reply.answer(Err(Arc::new(refused())));
     assert_eq!(problems(&bench.run), [refused()]);
 
-    // Before the record that it leaves, it has not left.
+    // Before its `leaving` record, it was not sent.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let resumed = resume(&desk, &root, &handlers, &records[..records.len() - 1]);
     desk.settle();
@@ -246,7 +246,7 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
 }
 
 #[test]
-fn a_process_that_does_otherwise_than_its_records_say_is_told() {
+fn a_process_that_diverges_from_its_records_is_reported() {
     let root = caller();
     let bench = Bench::of(Desk::new(1), Arc::default(), &Setup::default(), &root);
     let mut desk = bench.desk.clone();

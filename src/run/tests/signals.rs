@@ -1,4 +1,4 @@
-//! Signals: to whoever waits, in order, kept where nobody does.
+//! Signals: sent to the call that waits, in order, and stored if none does.
 
 use super::desk::Desk;
 use super::support::*;
@@ -21,7 +21,7 @@ fn root(commands: fn() -> Vec<Action>, count: usize) -> Bench {
 }
 
 #[test]
-fn whoever_waits_longest_gets_it_and_what_comes_early_is_kept() {
+fn the_longest_waiter_gets_it_and_an_early_one_is_stored() {
     let mut bench = root(|| vec![waits("a", None), waits("a", None), waits("b", None), waits("a", None)], 4);
     bench.run.signal("b", number(9)).unwrap();
     bench.desk.drain();
@@ -35,7 +35,7 @@ fn whoever_waits_longest_gets_it_and_what_comes_early_is_kept() {
 }
 
 #[test]
-fn nothing_kept_is_waited_for_while_blocked_and_no_call_is_abandoned() {
+fn nothing_stored_is_waited_for_while_blocked_and_no_call_is_abandoned() {
     let mut bench = Bench::new(|_| {
         act(|context: &mut Context<'_>, events| match events.pop() {
             None => {
@@ -58,7 +58,7 @@ fn nothing_kept_is_waited_for_while_blocked_and_no_call_is_abandoned() {
 }
 
 #[test]
-fn a_wait_is_over_when_its_time_is_and_the_signal_is_then_kept() {
+fn a_wait_ends_at_its_time_and_the_signal_is_then_stored() {
     let mut bench = root(|| vec![waits("a", Some(5_000))], 1);
     bench.desk.drain();
     bench.desk.advance(Micros(5_000));
@@ -94,7 +94,7 @@ fn a_wait_that_is_taken_back_takes_no_signal() {
 }
 
 #[test]
-fn arguments_that_name_no_signal_are_told() {
+fn arguments_that_name_no_signal_are_reported() {
     let bench =
         root(|| vec![calls("signal", number(1)), calls("signal", Payload::NULL), waits(&"n".repeat(1_025), None)], 3);
     assert_eq!(
@@ -104,7 +104,7 @@ fn arguments_that_name_no_signal_are_told() {
 }
 
 #[test]
-fn as_many_are_kept_as_the_run_may_and_none_that_is_too_large() {
+fn as_many_are_stored_as_the_run_may_and_none_that_is_too_large() {
     let setup = Setup {
         bounds: Bounds { signals: 2, ..Bounds::default() },
         limits: Limits { payload_bytes: 100, ..Limits::default() },
@@ -121,7 +121,7 @@ fn as_many_are_kept_as_the_run_may_and_none_that_is_too_large() {
 }
 
 #[test]
-fn a_process_with_less_room_than_its_run_is_told_and_the_signal_is_gone() {
+fn a_process_with_less_room_than_its_run_is_notified_and_the_signal_is_gone() {
     let bench = Bench::new(|entry| match entry {
         "root" => collect(
             || {
@@ -213,9 +213,9 @@ fn what_the_root_waits_for_no_child_takes_without_a_grant() {
     }
 }
 
-/// A smaller one would have room where a larger one waits.
+/// A smaller one would have room while a larger one waits.
 #[test]
-fn no_signal_goes_before_one_of_its_name_that_is_kept() {
+fn no_signal_goes_before_a_stored_one_of_its_name() {
     let setup = Setup { limits: Limits { mailbox_bytes: 1_000, ..Limits::default() }, ..Setup::default() };
     let mut bench = Bench::with(&setup, |_| collect(|| vec![Action::Register("door".into())], 4));
     bench.desk.drain();

@@ -1,4 +1,4 @@
-//! Runs that are taken up from a prefix of their records and some snapshots of their processes.
+//! Runs that are recovered from a prefix of their records and some snapshots of their processes.
 
 use super::desk::Desk;
 use super::support::*;
@@ -144,7 +144,7 @@ impl Body for Mixer {
             (false, _) if slept => Status::Complete(number(mix(self.init.pid.0) >> 12)),
             _ => Status::Blocked,
         };
-        // The digest of the commands is to tell of the state.
+        // The digest of the commands depends on the state.
         let exposed = Action::Expose { query: "state".into(), value: number(self.state[MIX] >> 12) };
         ask(&mut self.state, exposed);
         output.fuel = 1;
@@ -182,7 +182,7 @@ pub(super) fn sleeper(time: VirtualClock) -> (Arc<dyn Program>, Arc<AtomicU64>) 
     (Arc::new(Savable { steps: Arc::clone(&steps), digest: "sleeper", time: Some(time) }), steps)
 }
 
-/// Keeps everything.
+/// Stores everything.
 #[derive(Clone, Default)]
 struct All(Arc<Mutex<BTreeMap<(Pid, u64), Bytes>>>);
 
@@ -285,7 +285,7 @@ fn count_steps(records: &[Record]) -> u64 {
 }
 
 #[test]
-fn a_run_is_taken_up_from_every_prefix_with_snapshots_at_any_steps() {
+fn a_run_is_recovered_from_every_prefix_with_snapshots_at_any_steps() {
     let (records, all, expected) = whole();
     assert!(records.len() > 100 && all.len() > 50, "{} {}", records.len(), all.len());
     for count in 1..records.len() {
@@ -310,7 +310,7 @@ fn a_run_is_taken_up_from_every_prefix_with_snapshots_at_any_steps() {
             assert_eq!(resumed.ignored_snapshots().1, beyond, "after {count} records");
             let all_records = resumed.records().unwrap();
             if seed == 1 {
-                // Each process goes on right from its last step: none is done again.
+                // Each process continues right from its last step: none is repeated.
                 assert_eq!(steps.load(Relaxed), count_steps(&all_records) - stepped, "after {count} records");
             }
             assert_eq!(all_records[..count], records[..count]);
@@ -344,7 +344,7 @@ fn a_snapshot_that_does_not_fit_is_ignored_and_said() {
         ("another component", vec![(leaf, forged(leaf, &|saved| saved.program = "other".into()))], 1),
         ("another length", vec![(leaf, forged(leaf, &|saved| saved.state = Bytes::from_static(&[1; 30])))], 1),
         ("no snapshot", vec![(leaf, Bytes::from_static(b"something else"))], 1),
-        // What follows tells that it lies; the one before it does too, and then there is none.
+        // Later records show that it lies; the one before it does too, and then there is none.
         ("not what the records say", vec![(before, forged(before, &lies))], 1),
         (
             "not what the records say",
@@ -367,7 +367,7 @@ fn a_snapshot_that_does_not_fit_is_ignored_and_said() {
 
 /// A snapshot says nothing of a step that may be lost.
 #[test]
-fn a_snapshot_is_kept_when_its_step_is_durable() {
+fn a_snapshot_is_stored_when_its_step_is_durable() {
     let (root, _) = savable();
     let mut desk = Desk::new(1);
     desk.kernel.snapshot_when(ALWAYS);
@@ -386,7 +386,7 @@ fn a_snapshot_is_kept_when_its_step_is_durable() {
 }
 
 #[test]
-fn a_process_that_waits_is_saved_when_somebody_asks() {
+fn a_process_that_waits_is_saved_on_request() {
     let (root, _) = savable();
     let mut desk = Desk::new(1);
     let shelf = MemorySnapshots::default();
@@ -407,7 +407,7 @@ fn a_process_that_waits_is_saved_when_somebody_asks() {
 }
 
 #[test]
-fn a_shelf_keeps_the_last_two_of_each_process() {
+fn a_store_retains_the_last_two_of_each_process() {
     let shelf = MemorySnapshots::default();
     for step in [1, 5, 9] {
         shelf.put(Pid(1), step, b"", Bytes::from_static(b"x")).unwrap();

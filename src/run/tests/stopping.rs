@@ -55,7 +55,7 @@ fn problem(run: &RunHandle) -> String {
     run.outcome().unwrap().result.as_ref().unwrap_err().kind.to_string()
 }
 
-/// What is on disk goes on in another host.
+/// What is on disk continues in another host.
 fn goes_on(log: &Parkable) {
     let mut desk = Desk::new(1);
     let run = resume(&desk, &family(), &Arc::default(), &records(log));
@@ -69,20 +69,20 @@ fn a_host_that_shuts_down_takes_no_parked_run_up() {
     let (mut desk, log) = (Desk::new(1), Parkable::default());
     let run = parked(&mut desk, &log);
     let before = records(&log);
-    // Nobody is in memory who could be told.
+    // No process is in memory that could be notified.
     desk.close();
     assert!(run.signal("a", number(1)).is_err());
     desk.fire();
     desk.kernel.flush_waking();
     desk.drain();
-    assert_eq!((desk.kernel.parked().len(), log.taken_up.load(Relaxed)), (1, 0));
+    assert_eq!((desk.kernel.parked().len(), log.recovered.load(Relaxed)), (1, 0));
     assert!(run.outcome().is_none());
     assert_eq!(records(&log), before);
     goes_on(&log);
 }
 
 #[test]
-fn a_run_that_is_being_taken_up_when_the_host_stops_is_let_go_of() {
+fn a_run_that_is_being_recovered_when_the_host_stops_is_released() {
     for is_detached in [false, true] {
         let (mut desk, log) = (Desk::new(1), Parkable::default());
         let run = parked(&mut desk, &log);
@@ -96,7 +96,7 @@ fn a_run_that_is_being_taken_up_when_the_host_stops_is_let_go_of() {
         }));
         assert!(run.signal("a", number(1)).is_err());
         desk.drain();
-        assert_eq!((log.taken_up.load(Relaxed), desk.living(), desk.timers()), (1, 0, 0));
+        assert_eq!((log.recovered.load(Relaxed), desk.living(), desk.timers()), (1, 0, 0));
         assert_eq!((desk.kernel.parked().len(), desk.kernel.runs().len(), desk.kernel.resident()), (0, 0, 0));
         assert_eq!(problem(&run), "suspended");
         assert_eq!(records(&log), before);
@@ -121,7 +121,7 @@ fn a_parked_run_for_which_there_is_no_place_comes_back_when_there_is_one() {
         desk.drain();
     }
     assert!(desk.now() >= Monotonic(HOUR.0 + 5_000_000), "{:?}", desk.now());
-    assert!(log.taken_up.load(Relaxed) > 5);
+    assert!(log.recovered.load(Relaxed) > 5);
     assert_eq!(records(&log), before);
     assert!(run.outcome().is_none());
     for other in &others {
@@ -135,7 +135,7 @@ fn a_parked_run_for_which_there_is_no_place_comes_back_when_there_is_one() {
 }
 
 #[test]
-fn a_run_that_is_lost_while_it_finds_no_place_hears_it() {
+fn a_run_that_is_lost_while_it_finds_no_place_is_notified() {
     let (mut desk, log) = (Desk::with_places(1, 1_000), Parkable::default());
     let run = parked(&mut desk, &log);
     let _others = fill(&mut desk);
@@ -148,7 +148,7 @@ fn a_run_that_is_lost_while_it_finds_no_place_hears_it() {
 }
 
 #[test]
-fn a_run_that_a_host_has_no_room_for_is_not_taken_up() {
+fn a_run_that_a_host_has_no_room_for_is_not_recovered() {
     let log = Parkable::default();
     parked(&mut Desk::new(1), &log);
     let before = records(&log);

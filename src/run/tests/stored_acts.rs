@@ -1,4 +1,4 @@
-//! Acts that were left for a run, done when it is taken up.
+//! Acts that were stored for a run, applied when it is recovered.
 
 use super::desk::Desk;
 use super::support::*;
@@ -42,7 +42,7 @@ fn in_flight(root: &Arc<dyn Program>) -> Vec<Record> {
     bench.run.records().unwrap()
 }
 
-fn taken_up(root: &Arc<dyn Program>, records: &[Record], left: &[(&str, Act)]) -> (Desk, Arc<Handlers>, RunHandle) {
+fn recovered(root: &Arc<dyn Program>, records: &[Record], left: &[(&str, Act)]) -> (Desk, Arc<Handlers>, RunHandle) {
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let left: Vec<Mail> = left.iter().map(|(id, act)| act.to_mail(id)).collect();
     let run = desk.kernel.resume(RecoverySpec { left, ..resume_spec(root, &handlers, records) }, records).unwrap();
@@ -58,32 +58,32 @@ fn cancel(grace: Option<Micros>) -> Act {
 fn no_call_is_sent_again_in_a_run_that_was_asked_to_end() {
     let root = caller();
     let records = in_flight(&root);
-    // All that may be repeated are, where nothing was left.
-    assert_eq!(taken_up(&root, &records, &[]).1.waiting.lock().len(), 2);
+    // All calls that may be repeated are, if no act was stored.
+    assert_eq!(recovered(&root, &records, &[]).1.waiting.lock().len(), 2);
     let again = Act::Resolve { pid: Pid::ROOT, tag: Tag(2), resolution: Resolution::Again };
     let acts = [("a", again.clone()), ("b", cancel(None))];
     for left in [vec![acts[1].clone()], acts.to_vec(), vec![acts[1].clone(), acts[0].clone()]] {
-        let (mut desk, handlers, run) = taken_up(&root, &records, &left);
+        let (mut desk, handlers, run) = recovered(&root, &records, &left);
         desk.settle();
         assert!(handlers.waiting.lock().is_empty(), "left: {left:?}");
         assert!(run.outcome().is_some());
     }
-    // Nor where it was asked by a host that died, or has no grace.
-    let (_, _, run) = taken_up(&root, &records, &[("c", cancel(Some(Micros(0))))]);
+    // Nor if a host asked it that died, or without a grace.
+    let (_, _, run) = recovered(&root, &records, &[("c", cancel(Some(Micros(0))))]);
     let asked: Vec<Record> = run.records().unwrap()[..=records.len()].to_vec();
     assert!(matches!(&asked.last(), Some(Record::Arrived(arrived)) if matches!(arrived.news, News::Cancel { .. })));
-    let (mut desk, handlers, run) = taken_up(&root, &asked, &[]);
+    let (mut desk, handlers, run) = recovered(&root, &asked, &[]);
     desk.settle();
     assert!(handlers.waiting.lock().is_empty());
     assert!(run.outcome().is_some());
 }
 
-/// Asked to end, it does what is left to do, and waits for its calls.
+/// Asked to end, it finishes its work, and waits for its calls.
 #[test]
 fn who_goes_on_when_it_was_asked_to_end_has_its_calls_sent_again() {
     let root = program(|_| collect(|| vec![calls("safe", number(1))], 2));
     let records = in_flight(&root);
-    let (mut desk, handlers, run) = taken_up(&root, &records, &[("a", cancel(None))]);
+    let (mut desk, handlers, run) = recovered(&root, &records, &[("a", cancel(None))]);
     let (_, reply) = handlers.waiting.lock().remove(0);
     reply.answer(Ok(number(7)));
     desk.settle();
@@ -92,7 +92,7 @@ fn who_goes_on_when_it_was_asked_to_end_has_its_calls_sent_again() {
 }
 
 #[test]
-fn what_was_left_is_done_in_its_order_and_once() {
+fn stored_acts_are_applied_once_and_in_order() {
     let root = program(|_| collect(|| vec![Action::Register("hub".into())], 6));
     let records = in_flight(&root);
     let signal = |number: u64| Act::Signal { name: "hub".into(), body: self::number(number) };
@@ -104,7 +104,7 @@ fn what_was_left_is_done_in_its_order_and_once() {
         ("a", signal(3)),
         ("d", Act::Resume),
     ];
-    let (mut desk, _, run) = taken_up(&root, &records, &left);
+    let (mut desk, _, run) = recovered(&root, &records, &left);
     for (id, number) in [("c", 2), ("e", 4), ("f", 5), ("g", 6)] {
         drop(run.act(signal(number), Some(id)));
     }
@@ -129,7 +129,7 @@ impl Program for Absent {
 }
 
 #[test]
-fn a_run_that_nobody_has_is_ended_without_its_programs() {
+fn a_run_without_an_owner_is_ended_without_its_programs() {
     let root = caller();
     let records = in_flight(&root);
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
@@ -139,7 +139,7 @@ fn a_run_that_nobody_has_is_ended_without_its_programs() {
         let absent: Arc<dyn Program> = Arc::new(Absent(program.digest()));
         (Arc::clone(name), absent)
     });
-    // What was left for it is delivered all the same, and nobody reads it.
+    // An act that was stored for it is delivered all the same, and never read.
     let left = vec![Act::Pause.to_mail("p"), cancel(None).to_mail("c")];
     let spec = RecoverySpec { root: Arc::clone(&absent), programs: programs.collect(), left, ..whole };
     let run = desk.kernel.end(spec, &records, "no more").unwrap();

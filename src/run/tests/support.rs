@@ -128,14 +128,14 @@ pub(super) fn memory_of(records: &[Record]) -> Memory {
     log
 }
 
-/// What a run of [`spec`] is taken up with.
+/// What a run of [`spec`] is recovered with.
 pub(super) fn resume_spec(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RecoverySpec {
     let RunSpec { root, programs, effects, .. } = spec(Arc::clone(root), Arc::clone(handlers), &Setup::default());
     let (log, left) = (Box::new(memory_of(records)), Vec::new());
     RecoverySpec { root, programs, left, unless_paused: false, log, effects, sink: None, watcher: None }
 }
 
-/// Takes up a run from these records.
+/// Recovers a run from these records.
 pub(super) fn resume(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
     desk.kernel.resume(resume_spec(root, handlers, records), records).unwrap()
 }
@@ -163,7 +163,7 @@ impl Bench {
         Self::with(&Setup::default(), choose)
     }
 
-    /// Goes on to the end of the run, and rebuilds it from its records.
+    /// Continues to the end of the run, and rebuilds it from its records.
     pub(super) fn finish(mut self) -> Arc<Outcome> {
         let here = self.run.run();
         self.desk.settle();

@@ -20,7 +20,7 @@ fn sleeps_or_hears(signals: usize) -> Arc<dyn Program> {
 }
 
 #[test]
-fn runs_that_are_over_leave_no_timer_behind() {
+fn runs_that_have_ended_leave_no_timer_behind() {
     let mut desk = Desk::new(1);
     let root = sleeps_or_hears(1);
     for number in 0..50 {
@@ -45,7 +45,7 @@ fn runs_that_are_over_leave_no_timer_behind() {
 }
 
 #[test]
-fn a_run_that_is_parked_and_taken_up_again_and_again_has_one_timer() {
+fn a_run_that_is_parked_and_recovered_again_and_again_has_one_timer() {
     let mut desk = Desk::new(1);
     let run = start(&desk.kernel, "run", &sleeps_or_hears(20), &Parkable::default());
     for _ in 0..19 {
