@@ -47,7 +47,8 @@ fn await_end(process: &Path) {
     panic!("it goes on");
 }
 
-/// What cannot fit by its names alone is refused without compiling it, however long that would take.
+/// What cannot fit by its names alone is refused without compiling it, however long that would
+/// take.
 #[test]
 fn what_cannot_fit_is_refused_before_it_is_compiled() {
     let folder = tempfile::tempdir().unwrap();

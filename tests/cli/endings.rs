@@ -1,4 +1,5 @@
-//! Every way in which `wfhost run --json` can end gives one JSON object on standard output, and its exit code.
+//! Every way in which `wfhost run --json` can end gives one JSON object on standard output, and its
+//! exit code.
 
 use super::support::{World, eventually};
 use super::{command, scratch, wat_guest, wfhost};
@@ -93,7 +94,8 @@ fn chatty() -> Vec<u8> {
     wat_guest::component("process", &wat_guest::module(step))
 }
 
-/// It writes more than the disk takes: it is slowed down, and what comes from outside reaches it all the same.
+/// It writes more than the disk takes: it is slowed down, and what comes from outside reaches it
+/// all the same.
 #[test]
 fn signals_end_a_run_that_outruns_its_journal() {
     let world = World::new("steps: [{ id: a, uses: ./chatty.wasm }]\n");
@@ -112,7 +114,8 @@ fn signals_end_a_run_that_outruns_its_journal() {
     }
 }
 
-/// Before the run there is nothing to cancel: the command ends, and says so. Here it waits for the text of the workflow.
+/// Before the run there is nothing to cancel: the command ends, and says so. Here it waits for the
+/// text of the workflow.
 #[test]
 fn signals_end_what_has_not_begun() {
     let mut child =
@@ -127,7 +130,8 @@ fn signals_end_what_has_not_begun() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
-/// Waits until a process catches SIGINT and SIGTERM: bits 2 and 15 of the kernel's mask, counted from 1.
+/// Waits until a process catches SIGINT and SIGTERM: bits 2 and 15 of the kernel's mask, counted
+/// from 1.
 pub(crate) fn await_signals(id: u32) {
     for _ in 0..6_000 {
         let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();

@@ -33,7 +33,8 @@ fn every_example_is_written_and_valid_and_runs_by_the_command_that_is_printed() 
         assert!(output.status.success(), "{}", transcript(&output));
         let text = std::fs::read_to_string(here.join(workflow)).unwrap();
         assert!(!text.contains("workflows/") && !text.contains("guests/"), "{text}");
-        // The command as a shell reads it; what needs another server or another terminal is not run here.
+        // The command as a shell reads it; what needs another server or another terminal is not run
+        // here.
         let run = told["commands"].as_array().unwrap().last().unwrap().as_str().unwrap();
         if ["approval", "fan-out", "orders"].contains(&name) {
             continue;

@@ -36,7 +36,8 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// The program, at the root of the project, with a cache that all tests of this run share, and a data folder of its own.
+/// The program, at the root of the project, with a cache that all tests of this run share, and a
+/// data folder of its own.
 fn wfhost(arguments: &[&str]) -> Output {
     command(arguments).output().expect("the program starts")
 }
@@ -96,7 +97,8 @@ fn transcript(output: &Output) -> String {
     format!("exit {code}\n--- stdout\n{stdout}--- stderr\n{stderr}")
 }
 
-/// Compares what a command prints with the snapshot of that name, with times, digests and ids of runs replaced.
+/// Compares what a command prints with the snapshot of that name, with times, digests and ids of
+/// runs replaced.
 fn assert_transcript(name: &str, output: &Output) {
     assert_transcript_in(Path::new("/no/folder"), name, output);
 }

@@ -319,7 +319,8 @@ outputs: { two: \"${ .steps.two.output }\" }
     assert!(told["problem"]["hint"].as_str().unwrap().contains("up to the cut"), "{told}");
 }
 
-/// What no run has asked for before: two retries of one run that ask for different things have different keys.
+/// What no run has asked for before: two retries of one run that ask for different things have
+/// different keys.
 #[test]
 fn of_two_retries_of_one_run_each_has_the_keys_of_what_it_asks_for() {
     let server = Server::start();

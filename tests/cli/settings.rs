@@ -1,4 +1,5 @@
-//! What an operator sets once: in the environment and in a configuration file; and the addresses that a run was started with.
+//! What an operator sets once: in the environment and in a configuration file; and the addresses
+//! that a run was started with.
 
 use super::support::World;
 use super::{command, transcript};
@@ -158,7 +159,8 @@ steps:
     )
 }
 
-/// Without the permission the run would fail for good, and what it did so far would have to be repeated.
+/// Without the permission the run would fail for good, and what it did so far would have to be
+/// repeated.
 #[test]
 fn a_run_that_had_an_address_permitted_is_not_resumed_without_it_by_accident() {
     let world = World::new(&calls(9, "needs: asks"));

@@ -55,7 +55,8 @@ fn that_the_disk_of_a_run_is_full_is_said_by_whoever_asks_of_it_or_steers_it() {
     assert_eq!((&told["outputs"], code), (&json!({ "a": 7 }), Some(0)), "{told}");
 }
 
-/// When each record was written, in microseconds since 1970, with the steps that it says run or have succeeded.
+/// When each record was written, in microseconds since 1970, with the steps that it says run or
+/// have succeeded.
 fn times(world: &World, id: &str) -> Vec<(u64, Vec<String>)> {
     let records = world.says(&["history", "--json", id]);
     let read = |line: &str| -> Option<_> {

@@ -108,7 +108,8 @@ fn a_call_whose_outcome_is_unknown_is_told_when_its_run_is_cancelled_by_nobody_w
     assert_eq!(world.tells(&["status", "--json", "it"])["uncertain"][0]["handler"], "http");
 }
 
-/// A call that was in flight when its host died is known to be uncertain before anybody takes the run up, and can be resolved then.
+/// A call that was in flight when its host died is known to be uncertain before anybody takes the
+/// run up, and can be resolved then.
 #[test]
 fn a_call_that_may_have_happened_is_shown_and_resolved_before_its_run_goes_on() {
     let (world, _call) = killed_in_a_call();

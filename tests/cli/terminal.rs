@@ -1,4 +1,5 @@
-//! What a person at a terminal is asked. The terminal is that of Python's `pty`; where there is no Python nothing is tried.
+//! What a person at a terminal is asked. The terminal is that of Python's `pty`; where there is no
+//! Python nothing is tried.
 
 use super::support::{World, eventually};
 use super::{cache, root};
@@ -7,8 +8,8 @@ use std::process::{Command, Stdio};
 
 const ASKS: &str = "steps: [{ id: asks, wait: { signal: answer } }]\noutputs: { got: \"${ .steps.asks.output }\" }\n";
 
-/// Runs a command in a terminal of its own and does the steps of a script: waits for a text that the terminal shows, or types one. Prints all
-/// that was shown, and the exit code.
+/// Runs a command in a terminal of its own and does the steps of a script: waits for a text that
+/// the terminal shows, or types one. Prints all that was shown, and the exit code.
 const AT_A_TERMINAL: &str = "
 import os, pty, select, sys, time
 words = sys.argv[2:]
@@ -111,7 +112,8 @@ fn a_second_interrupt_cancels_and_so_does_the_letter() {
     }
 }
 
-/// In the background the terminal is somebody else's, who writes on it too: there are lines, each written once.
+/// In the background the terminal is somebody else's, who writes on it too: there are lines, each
+/// written once.
 #[test]
 fn only_a_command_in_the_foreground_draws_on_the_terminal() {
     let world = World::new(ASKS);

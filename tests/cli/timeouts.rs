@@ -30,7 +30,8 @@ fn a_run_that_took_too_long_is_that_wherever_it_is_told_of() {
     assert_eq!(retried.told().0["outputs"], json!({ "got": 1 }));
 }
 
-/// It is that of the command: whoever takes the run up gives it no time, and whoever only follows it ends the following.
+/// It is that of the command: whoever takes the run up gives it no time, and whoever only follows
+/// it ends the following.
 #[test]
 fn a_timeout_is_that_of_the_command() {
     let world = World::new(WAITS);

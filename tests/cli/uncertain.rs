@@ -72,7 +72,8 @@ outputs: {{ pay: \"${{ .steps.pay.output.body }}\" }}
     assert_eq!((&told["outputs"], code), (&json!({ "pay": 1 }), Some(0)), "{told}");
 }
 
-/// A sending that does not reach the server says nothing of the one before, in that run and in those that repeat it.
+/// A sending that does not reach the server says nothing of the one before, in that run and in
+/// those that repeat it.
 #[test]
 fn a_call_keeps_its_key_while_one_of_its_sendings_may_have_happened() {
     for repeatable in [true, false] {

@@ -5,7 +5,8 @@ use super::transcript;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-/// Answers requests: those for `/3` with 404 and a body, those for `/drop` not at all, and the others with their path.
+/// Answers requests: those for `/3` with 404 and a body, those for `/drop` not at all, and the
+/// others with their path.
 fn server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -81,7 +82,8 @@ fn what_a_server_said_is_shown_with_the_failure_of_the_run() {
     }
 }
 
-/// A call that may have happened is not repeated by the host, and people are told to look first wherever they look.
+/// A call that may have happened is not repeated by the host, and people are told to look first
+/// wherever they look.
 #[test]
 fn after_a_failure_that_is_uncertain_everybody_gives_the_same_advice() {
     let port = server();

@@ -31,8 +31,8 @@ pub(in crate::cli) struct Arguments {
     /// The call happened, and this is its answer: JSON, or @ and a file of JSON.
     #[arg(long, value_name = "JSON", value_parser = values::json, group = "outcome")]
     pub(in crate::cli) completed: Option<serde_json::Value>,
-    /// The call did not happen: that attempt has failed, and the step's `retry` may make another, under a
-    /// new key.
+    /// The call did not happen: that attempt has failed, and the step's `retry` may make another,
+    /// under a new key.
     #[arg(long, group = "outcome")]
     pub(in crate::cli) failed: bool,
     /// Send the call again, under its key.

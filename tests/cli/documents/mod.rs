@@ -51,8 +51,8 @@ fn every_block_says_what_it_is() {
     fail_if_any(&problems);
 }
 
-/// Rust that is not compiled where it stands is compiled in another page, and each page with such Rust
-/// is among the doc-tests of a crate.
+/// Rust that is not compiled where it stands is compiled in another page, and each page with such
+/// Rust is among the doc-tests of a crate.
 #[test]
 fn all_rust_is_compiled() {
     let pages = pages();

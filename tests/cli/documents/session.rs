@@ -15,7 +15,8 @@ const PORT: &str = "8000";
 /// Begins the output of each command.
 const MARK: char = '\u{1}';
 
-/// A shell as the pages suppose it: after a command in the background a person takes a moment to read.
+/// A shell as the pages suppose it: after a command in the background a person takes a moment to
+/// read.
 const PRELUDE: &str = r#"
 settle() {
     local before= now same=0
@@ -31,7 +32,8 @@ settle() {
 sleep() { [ -z "$!" ] || settle; command sleep "$1"; }
 "#;
 
-/// A folder as a page finds it: with the examples of the repository, which ask the server at this port.
+/// A folder as a page finds it: with the examples of the repository, which ask the server at this
+/// port.
 pub(super) fn folder(port: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink(root().join("guests"), folder.path().join("guests")).unwrap();

@@ -1,5 +1,5 @@
-//! Runs that write more than the disk takes: nothing waits that the journal's thread needs to report
-//! durability.
+//! Runs that write more than the disk takes: nothing waits that the journal's thread needs to
+//! report durability.
 
 use super::*;
 use crate::journal::Nothing;

@@ -168,8 +168,8 @@ fn a_folder_that_cannot_be_written_is_named() {
     }
 }
 
-/// What SQLite has not copied into the file yet is cut or changed anywhere, as a crash of the machine
-/// may leave it.
+/// What SQLite has not copied into the file yet is cut or changed anywhere, as a crash of the
+/// machine may leave it.
 #[test]
 fn what_remains_of_the_last_commits_is_a_prefix() {
     let folder = tempfile::tempdir().unwrap();

@@ -32,8 +32,8 @@ impl DurabilityListener for Says {
     }
 }
 
-/// The process that is killed: it recovers or begins all runs, and writes without end. As a test of its
-/// own it does nothing.
+/// The process that is killed: it recovers or begins all runs, and writes without end. As a test of
+/// its own it does nothing.
 #[test]
 fn writes_until_it_is_killed() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };

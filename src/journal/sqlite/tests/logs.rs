@@ -67,8 +67,8 @@ fn a_log_with_whole_transactions_behind_a_damaged_bit_is_retained_and_reported()
         assert_eq!(std::fs::read(&copy).unwrap(), bad, "byte {at}");
         std::fs::remove_file(copy).unwrap();
     }
-    // The listener gets a report before SQLite throws the log away, and the store has what was before
-    // the damage.
+    // The listener gets a report before SQLite throws the log away, and the store has what was
+    // before the damage.
     let (store, listener) = open(folder.path());
     let torn = store.torn().unwrap();
     assert!(torn.len() == 1 && torn[0].1 > 0, "{torn:?}");
