@@ -16,12 +16,12 @@ pub(super) struct Outside {
     /// The logs of the runs.
     pub(super) disks: Mutex<BTreeMap<Arc<str>, Arc<Mutex<Disk>>>>,
     /// The call of each key, and how often it was sent.
-    asked: Mutex<BTreeMap<Arc<str>, Asked>>,
+    sent: Mutex<BTreeMap<Arc<str>, SentCall>>,
     /// What was found wrong.
     pub(super) breaches: Mutex<Vec<String>>,
 }
 
-struct Asked {
+struct SentCall {
     call: (Arc<str>, Pid, Tag),
     args: Payload,
     times: u64,
@@ -33,8 +33,8 @@ struct Asked {
 impl Outside {
     /// Permits one more sending of a call.
     pub(super) fn permit_again(&self, key: &str) {
-        if let Some(asked) = self.asked.lock().get_mut(key) {
-            asked.times_max += 1;
+        if let Some(sent) = self.sent.lock().get_mut(key) {
+            sent.times_max += 1;
         }
     }
 
@@ -50,26 +50,26 @@ impl Outside {
         if &**key == "mine" {
             return Ok(());
         }
-        let mut known = self.asked.lock();
-        let asked = known.entry(Arc::clone(key)).or_insert_with(|| Asked {
+        let mut known = self.sent.lock();
+        let sent = known.entry(Arc::clone(key)).or_insert_with(|| SentCall {
             call: (Arc::clone(run), *pid, *tag),
             args: args.clone(),
             times: 0,
             times_max: 1,
         });
-        asked.times += 1;
-        if asked.call != (Arc::clone(run), *pid, *tag) || asked.args != *args {
-            return Err(format!("two calls have the key {key}: {:?} and {call:?}", asked.call));
+        sent.times += 1;
+        if sent.call != (Arc::clone(run), *pid, *tag) || sent.args != *args {
+            return Err(format!("two calls have the key {key}: {:?} and {call:?}", sent.call));
         }
-        if !is_repeatable && asked.times > asked.times_max {
-            return Err(format!("a call that is not safe to repeat was sent {} times: {call:?}", asked.times));
+        if !is_repeatable && sent.times > sent.times_max {
+            return Err(format!("a call that is not safe to repeat was sent {} times: {call:?}", sent.times));
         }
         Ok(())
     }
 
     /// Counts the keys that were used more than once.
     pub(super) fn repeated(&self) -> u64 {
-        self.asked.lock().values().filter(|asked| asked.times > 1).count() as u64
+        self.sent.lock().values().filter(|sent| sent.times > 1).count() as u64
     }
 }
 

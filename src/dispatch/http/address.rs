@@ -154,16 +154,16 @@ impl std::error::Error for Refused {}
 
 /// Checks an address before a connection to it.
 pub(super) fn check(permissions: &[Permission], host: &str, ip: IpAddr) -> Result<(), Refused> {
-    let judged = carried(ip);
-    let Some(why) = judged.map_or_else(|| reserved(ip), |v4| reserved(v4.into())) else { return Ok(()) };
+    let embedded = embedded_v4(ip);
+    let Some(why) = embedded.map_or_else(|| reserved(ip), |v4| reserved(v4.into())) else { return Ok(()) };
     let is_permitted = |permission: &Permission| {
-        permission.covers(host, ip) || judged.is_some_and(|v4| permission.covers(host, v4.into()))
+        permission.covers(host, ip) || embedded.is_some_and(|v4| permission.covers(host, v4.into()))
     };
     if permissions.iter().any(is_permitted) { Ok(()) } else { Err(Refused { host: host.to_owned(), why }) }
 }
 
 /// Returns the IPv4 address that an IPv6 address embeds.
-fn carried(ip: IpAddr) -> Option<Ipv4Addr> {
+fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(ip) = ip else { return None };
     let bits = ip.to_bits();
     match ip.segments() {

@@ -156,9 +156,9 @@ pub(super) fn cause<'e, T: Error + 'static>(error: &'e (dyn Error + 'static)) ->
         if let Some(found) = error.downcast_ref::<T>() {
             return Some(found);
         }
-        let carried = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-        next = match carried {
-            Some(carried) => Some(carried),
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match wrapped {
+            Some(wrapped) => Some(wrapped),
             None => error.source(),
         };
     }

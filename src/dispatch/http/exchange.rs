@@ -53,7 +53,7 @@ pub(super) async fn exchange(
         let is_sent = progress.may_have_been_sent();
         let how_far = if is_sent { "the request may have been sent" } else { "nothing was sent" };
         let problem = Problem::new(kind::HTTP_TIMED_OUT, "the server did not answer in time")
-            .with_detail(format!("{timeout:?} for {}; {how_far}", target::shown(&request.url)));
+            .with_detail(format!("{timeout:?} for {}; {how_far}", target::without_query(&request.url)));
         Err(if is_sent {
             problem.with_unknown_outcome(repeatable)
         } else {
@@ -191,7 +191,12 @@ where
     let (body, is_whole) = if has_body { read_body(request, body, limit).await? } else { (Vec::new(), true) };
     let response = Response { status, headers, url: request.url.clone(), body };
     if !is_expected {
-        return Err(response.failure(&request.method, &target::shown(&request.url), is_whole, request.repeatable));
+        return Err(response.failure(
+            &request.method,
+            &target::without_query(&request.url),
+            is_whole,
+            request.repeatable,
+        ));
     }
     if is_whole { response.answer(request.read_as) } else { Err(response::too_large(limit, request.repeatable)) }
 }
@@ -229,7 +234,7 @@ fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -
             _ => ProblemClass::Retryable,
         };
         return Problem::new(kind::CONNECTION_FAILED, "could not connect to the server")
-            .with_detail(format!("{}: {}", target::shown(&request.url), innermost(error)))
+            .with_detail(format!("{}: {}", target::without_query(&request.url), innermost(error)))
             .with_class(class);
     }
     if was_refused(error) {
@@ -259,7 +264,7 @@ fn broken(error: Box<dyn Error + Send + Sync>, request: &Request) -> Problem {
 
 fn lost(request: &Request, why: &str) -> Problem {
     Problem::new(kind::CONNECTION_LOST, "the connection broke before the answer was complete")
-        .with_detail(format!("{}: {why}", target::shown(&request.url)))
+        .with_detail(format!("{}: {why}", target::without_query(&request.url)))
         .with_unknown_outcome(request.repeatable)
 }
 
@@ -267,14 +272,14 @@ fn lost(request: &Request, why: &str) -> Problem {
 fn bad_response(request: &Request, why: &str) -> Problem {
     let class = if request.repeatable { ProblemClass::Definite } else { ProblemClass::Uncertain };
     Problem::new(kind::BAD_RESPONSE, "the server's answer is not valid HTTP")
-        .with_detail(format!("{}: {why}", target::shown(&request.url)))
+        .with_detail(format!("{}: {why}", target::without_query(&request.url)))
         .with_class(class)
 }
 
 fn bad_redirect(request: &Request, why: String) -> Problem {
     let class = if request.repeatable { ProblemClass::Definite } else { ProblemClass::Uncertain };
     Problem::new(kind::BAD_REDIRECT, "a redirect cannot be followed")
-        .with_detail(format!("at {}: {}", target::shown(&request.url), problems::bounded(&why)))
+        .with_detail(format!("at {}: {}", target::without_query(&request.url), problems::bounded(&why)))
         .with_class(class)
 }
 

@@ -119,7 +119,7 @@ impl Http {
         if patterns.iter().any(grants) {
             return Ok(());
         }
-        let wanted = target::shown(url);
+        let wanted = target::without_query(url);
         let data = serde_json::json!({
             "capability": CAPABILITY, "pattern": request::pattern_of(method.as_str(), url),
         });

@@ -256,7 +256,7 @@ fn is_ambiguous(path: &str) -> bool {
     path.split('/').any(|segment| {
         let mut bytes = segment.as_bytes().to_vec();
         for _ in 0..DECODINGS_MAX {
-            if is_slippery(&bytes) {
+            if can_escape(&bytes) {
                 return true;
             }
             let decoded: Vec<u8> = percent_encoding::percent_decode(&bytes).collect();
@@ -270,7 +270,7 @@ fn is_ambiguous(path: &str) -> bool {
 }
 
 /// Returns whether a segment contains a separator or goes up, path parameters apart.
-fn is_slippery(segment: &[u8]) -> bool {
+fn can_escape(segment: &[u8]) -> bool {
     let name = segment.split(|byte| *byte == b';').next().unwrap_or_default();
     segment.iter().any(|byte| matches!(byte, b'/' | b'\\' | 0)) || matches!(name, b"." | b"..")
 }

@@ -290,7 +290,7 @@ fn read_headers(args: &BTreeMap<String, Value>) -> Result<HeaderMap, Problem> {
         let field: HeaderName = name
             .parse()
             .map_err(|_| problems::bad_arguments(&format!("`{shown}` is not the name of a header field")))?;
-        if is_the_hosts_own(&field) {
+        if is_set_by_host(&field) {
             return Err(problems::bad_arguments(&format!("the header field `{shown}` is set by the host")));
         }
         let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
@@ -312,7 +312,7 @@ fn read_headers(args: &BTreeMap<String, Value>) -> Result<HeaderMap, Problem> {
 }
 
 /// Returns whether a field governs how the message travels (RFC 9110, section 7.6.1), or where to.
-fn is_the_hosts_own(name: &HeaderName) -> bool {
+fn is_set_by_host(name: &HeaderName) -> bool {
     matches!(
         name.as_str(),
         "connection"

@@ -52,7 +52,7 @@ pub(super) fn is_same_origin(left: &Url, right: &Url) -> bool {
 }
 
 /// Returns the URL for display, without its query, which may hold secrets.
-pub(super) fn shown(url: &Url) -> String {
+pub(super) fn without_query(url: &Url) -> String {
     let mut shown = url.clone();
     shown.set_query(None);
     crate::dispatch::problems::bounded(shown.as_str())
