@@ -52,7 +52,7 @@ struct Account {
     ready_since: Option<u64>,
 }
 
-/// The books.
+/// The books of all processes, and the breaches found.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     accounts: BTreeMap<u32, Account>,
