@@ -1,24 +1,24 @@
 //! Locks that no thread holds while it waits.
 //!
-//! Whoever says that records are durable takes some locks: those of the runs, and of the list of
-//! them. A thread that waited with one of these, for the journal or for another thread that waits
-//! for it, would wait for ever, and everybody behind it. So whoever has such a lock only computes.
-//! In a build with debug assertions each thread knows how many it has, and [`waits`] stands before
-//! each wait.
+//! A thread that reports records as durable takes some locks: those of the runs, and of the list of
+//! them. If a thread that holds one of these waited for the journal, or for another thread that
+//! waits for it, it would wait for ever, and so would all behind it. So a thread that holds such a
+//! lock only computes. In a build with debug assertions each thread counts the ones that it holds,
+//! and [`waits`] stands before each wait.
 
 use parking_lot::{Mutex, MutexGuard};
 use std::ops::{Deref, DerefMut};
 
 #[cfg(debug_assertions)]
 thread_local! {
-    /// How many brief locks this thread has.
+    /// How many brief locks this thread holds.
     static HELD: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
 /// This thread may wait now: for a disk, for another thread, or until something happens.
 ///
 /// # Panics
-/// With debug assertions, where the thread has a [`Brief`] lock.
+/// With debug assertions, if the thread holds a [`Brief`] lock.
 #[inline]
 pub(crate) fn waits() {
     #[cfg(debug_assertions)]

@@ -10,7 +10,7 @@ use std::time::Instant;
 pub enum Clock {
     /// The machine's.
     Machine(Instant),
-    /// One that stands still until it is moved.
+    /// A clock that stands still until it is moved.
     Virtual(VirtualClock),
 }
 
@@ -37,7 +37,7 @@ impl Default for Clock {
     }
 }
 
-/// Time that only moves when it is told to. Clones share it.
+/// Time that only [`Self::advance_to`] moves. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct VirtualClock(Arc<AtomicU64>);
 

@@ -1,13 +1,12 @@
-//! Calls of code that is not ours: of the scheduler's commit point, of an embedder's programs,
-//! effects and sinks, and drops of what they gave us. A panic there ends the process that it is
-//! about, at most.
+//! Calls of foreign code: of the scheduler's commit point, of an embedder's programs, effects and
+//! sinks, and drops of their values. A panic there ends at most the process concerned.
 
 use super::message_of;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Calls it, and gives the message of a panic. What the panic left in its middle is not used again,
-/// or is the commit point's own.
+/// Calls it. Fails with the message of a panic. State that the panic left half changed is not used
+/// again, or is the commit point's own.
 #[inline]
 pub(crate) fn call<R>(what: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(what)).map_err(message)
@@ -16,8 +15,8 @@ pub(crate) fn call<R>(what: impl FnOnce() -> R) -> Result<R, String> {
 #[cold]
 fn message(cause: Box<dyn Any + Send>) -> String {
     let text = message_of(&*cause).to_owned();
-    // What was thrown is foreign too, and its drop may throw again; what that throws is not
-    // dropped.
+    // The payload of the panic is foreign too, and its drop may panic again; the payload of that
+    // panic is not dropped.
     if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(cause))) {
         std::mem::forget(again);
     }

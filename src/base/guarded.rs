@@ -5,10 +5,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 /// Refuses a folder that another user owns or could write, or could replace through one of its
-/// parents. The path is one without links.
+/// parents. The path must be without links.
 ///
 /// # Errors
-/// What is wrong, by the path of what it is wrong with; or what the system says.
+/// What is wrong, with the path concerned; or the error of the system.
 pub(crate) fn guarded(folder: &Path, user: u32) -> io::Result<()> {
     only_written_by(folder, &[user], user)
 }
@@ -17,11 +17,11 @@ pub(crate) fn guarded(folder: &Path, user: u32) -> io::Result<()> {
 /// through one of its folders.
 ///
 /// # Errors
-/// What is wrong, by the path of what it is wrong with; or what the system says.
+/// What is wrong, with the path concerned; or the error of the system.
 #[cfg(feature = "cli")]
 pub(crate) fn guarded_file(file: &Path, user: u32) -> io::Result<()> {
     if let (true, Some(name)) = (file.is_symlink(), file.file_name()) {
-        // Who can replace the link chooses the file.
+        // A user who can replace the link chooses the file.
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let link = folder.canonicalize()?.join(name);
         for folder in link.ancestors().skip(1) {
@@ -31,7 +31,7 @@ pub(crate) fn guarded_file(file: &Path, user: u32) -> io::Result<()> {
     only_written_by(&file.canonicalize()?, &[user, 0], user)
 }
 
-/// `owners`: who may own what the path leads to. Its folders belong to the user or to root.
+/// `owners` are the permitted owners of the file; its folders must belong to the user or to root.
 fn only_written_by(path: &Path, owners: &[u32], user: u32) -> io::Result<()> {
     let metadata = std::fs::symlink_metadata(path)?;
     if !owners.contains(&metadata.uid()) {
@@ -43,7 +43,7 @@ fn only_written_by(path: &Path, owners: &[u32], user: u32) -> io::Result<()> {
     path.ancestors().skip(1).try_for_each(|folder| only_folder_of(folder, user))
 }
 
-/// Refuses a folder in which another user could replace what is in it.
+/// Refuses a folder whose content another user could replace.
 fn only_folder_of(folder: &Path, user: u32) -> io::Result<()> {
     let metadata = std::fs::symlink_metadata(folder)?;
     let sticky = metadata.mode() & 0o1000 != 0;

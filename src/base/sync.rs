@@ -1,8 +1,8 @@
 //! Atomics and locks, of the standard library and parking_lot or of a model checker.
 //!
 //! Under `cfg(loom)` and `cfg(shuttle)` everything here is the checker's own, so that it sees each
-//! access. One interface serves all three: no poisoning, and of condition variables only
-//! [`Signal`], which is all that is needed.
+//! access. One interface serves all three: no poisoning, and instead of condition variables only
+//! [`Signal`], since no more is needed.
 
 #[cfg(loom)]
 use loom::sync as imp;
@@ -35,11 +35,11 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A value that only one thread at a time may open, by a protocol of its own: nobody ever waits
+/// A value that only one thread at a time may open, by a protocol of its own: no thread ever waits
 /// here.
 ///
-/// What it adds to that protocol is that a breach is a refusal and not a data race. Opening costs
-/// one atomic exchange, closing a plain store.
+/// With it, a breach of that protocol is a refusal and not a data race. Opening costs one atomic
+/// exchange, closing a plain store.
 #[cfg(not(any(loom, shuttle)))]
 #[derive(Debug)]
 pub(crate) struct Exclusive<T>(try_lock::TryLock<T>);
@@ -50,7 +50,7 @@ impl<T> Exclusive<T> {
         Self(try_lock::TryLock::new(value))
     }
 
-    /// The value, or nothing where somebody else has it open.
+    /// The value, or `None` if another thread has it open.
     pub(crate) fn open(&self) -> Option<impl std::ops::DerefMut<Target = T> + '_> {
         self.0.try_lock()
     }
@@ -74,7 +74,7 @@ impl<T> Exclusive<T> {
 
 /// The same for loom, which orders nothing here: the value lies behind a lock that loom does not
 /// see, beside a cell whose accesses it does see. One opening must happen before the next by the
-/// protocol alone; loom reports a data race where it does not.
+/// protocol alone; loom reports a data race if it does not.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Exclusive<T>(std::sync::Mutex<(T, loom::cell::UnsafeCell<()>)>);
@@ -92,7 +92,7 @@ impl<T> Exclusive<T> {
     }
 }
 
-/// The access ends before the lock is given up.
+/// The access ends before the lock is released.
 #[cfg(loom)]
 struct Opened<'a, T> {
     _access: loom::cell::MutPtr<()>,
@@ -127,13 +127,14 @@ pub(crate) struct Signal {
 
 #[cfg(not(any(loom, shuttle)))]
 impl Signal {
-    /// Sets the flag and unparks whoever waits for it.
+    /// Sets the flag and unparks the thread that waits for it.
     pub(crate) fn set(&self) {
         *self.inner.0.lock() = true;
         self.inner.1.notify_one();
     }
 
-    /// Waits for the flag, or for the time to pass, and clears it. False: the time has passed.
+    /// Waits for the flag, or for the time to pass, and clears it. Returns `false` if the time has
+    /// passed.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
         super::brief::waits();
         let (flag, condition) = &self.inner;
@@ -147,8 +148,8 @@ impl Signal {
         std::mem::take(&mut *flag)
     }
 
-    /// Waits for the flag, or until the clock says `deadline`, and clears it. False: the deadline
-    /// has come.
+    /// Waits for the flag, or until the clock says `deadline`, and clears it. Returns `false` if
+    /// the deadline has come.
     pub(crate) fn wait_until(&self, clock: &Clock, deadline: Monotonic) -> bool {
         self.wait(Some(deadline.since(clock.now()).into()))
     }
@@ -161,19 +162,18 @@ impl Signal {
         self.inner.1.notify_one();
     }
 
-    /// How long something takes is nothing that a model knows: where there is a timeout, it has
-    /// always passed already.
+    /// A model knows no durations: a timeout has always passed already.
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> bool {
         self.wait_while(|| timeout.is_none())
     }
 
-    /// The time comes when the model says so, by moving the clock and telling whoever waits: in one
+    /// The time comes when the model moves the clock and notifies the waiting thread: in one
     /// schedule before this thread sleeps, in another while it does, or never.
     pub(crate) fn wait_until(&self, clock: &Clock, deadline: Monotonic) -> bool {
         self.wait_while(|| clock.now() < deadline)
     }
 
-    /// The clock was moved: whoever waits for a time looks at it.
+    /// Reports that the clock was moved: a thread that waits for a time reads it.
     pub(crate) fn clock_was_moved(&self) {
         let _flag = self.inner.0.lock().expect("invariant: no panic under a lock of the model");
         self.inner.1.notify_one();

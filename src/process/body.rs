@@ -1,4 +1,4 @@
-//! What a run steps, whatever family it is of: a wasm guest, or a native process behind
+//! The machine that a run steps: a wasm guest, or a native process behind
 //! [`Native`](super::Native).
 
 use super::{
@@ -42,7 +42,7 @@ impl LogLine {
     }
 }
 
-/// What a step gives beside its status. The run recycles it: a body only appends.
+/// The output of a step beside its status. The run recycles it: a body only appends.
 #[derive(Default, Debug)]
 pub struct Output {
     /// The commands, in order.
@@ -56,7 +56,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Empties it and keeps its buffers.
+    /// Empties it and retains its buffers.
     pub fn clear(&mut self) {
         self.commands.clear();
         self.log.clear();
@@ -65,29 +65,28 @@ impl Output {
     }
 }
 
-/// What of a step is still to be given, in the steps that follow.
+/// The rest of a step's output, which the following steps return.
 #[derive(Clone, Copy, Debug)]
 pub struct Owed<'a> {
     /// Its further commands, in order.
     pub commands: &'a [Command],
-    /// How it ends.
+    /// How the last part ends.
     pub status: &'a Status,
 }
 
-/// An end that the process did not return. It is recorded and never executed again.
+/// An end that the process did not return. It is recorded and never repeated.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Death {
-    /// The guest's own doing: a trap, a limit, a breach of the contract. The problem's kind says
-    /// which.
+    /// The guest's fault: a trap, a limit, a breach of the contract. The problem's kind says which.
     Guest(Problem),
-    /// The guest's own doing when it gave its state or was given it, which is no step: it ends with
-    /// this where it cannot do again what it did.
+    /// The guest's fault when it saved or loaded its state, which is no step: it ends with this if
+    /// it cannot be replayed.
     Lost(Problem),
     /// A cause on the host's side.
     Host(Problem),
 }
 
-/// What one slice of a step came to.
+/// The outcome of one slice of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// The slice is used up and the step is half done: poll again.
@@ -98,7 +97,7 @@ pub enum Progress {
     Died(Death),
 }
 
-/// What became of [`Body::evict`].
+/// The outcome of [`Body::evict`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Eviction {
@@ -106,8 +105,8 @@ pub enum Eviction {
     Done,
     /// It cannot, and nothing has changed.
     Stays,
-    /// There is no room for what would have to be kept of it: nothing has changed, and the process
-    /// is to end with this.
+    /// There is no room to store its state: nothing has changed, and the process must end with
+    /// this.
     Ends(Problem),
 }
 
@@ -146,16 +145,15 @@ pub struct ProcessInit {
 /// [`Progress::Stepped`] comes the next `begin`; after [`Progress::Preempted`] the next `poll`;
 /// after a death nothing but drop.
 pub trait Body: Send {
-    /// Hands over the events of the next step and the time of their batch. The first `begin`
-    /// follows the creation of the body, perhaps with no events. The events are taken out of the
-    /// vector.
+    /// Passes the events of the next step and the time of their batch. The first `begin` follows
+    /// the creation of the body, perhaps with no events. The events are taken out of the vector.
     fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>);
 
     /// Runs one slice of the step.
     fn poll(&mut self, output: &mut Output) -> Progress;
 
-    /// What is still to be given of what the last step gave: the next step gives a part of it, and
-    /// is begun without events. What comes meanwhile waits for the step after the last part.
+    /// The rest of the last step's output: the next step returns a part of it, and is begun without
+    /// events. Events that come meanwhile wait for the step after the last part.
     fn owes(&self) -> Option<Owed<'_>> {
         None
     }
@@ -163,8 +161,8 @@ pub trait Body: Send {
     /// Once, after a normal end. Bounded, and nothing that happens in it matters to the run.
     fn close(&mut self) {}
 
-    /// Gives back the instance slot and keeps what is needed to go on: called between two steps
-    /// only. The next poll after it takes a slot again: the caller sees to it that there is one.
+    /// Gives back the instance slot and stores what is needed to go on: called between two steps
+    /// only. The next poll takes a slot again: the caller ensures that there is one.
     fn evict(&mut self) -> Eviction {
         Eviction::Stays
     }
@@ -174,9 +172,9 @@ pub trait Body: Send {
         false
     }
 
-    /// Takes the state, for a body that is to go on from here another time: called between two
-    /// steps only. This body goes on as if nothing had happened. None: it has not run yet, or
-    /// cannot be saved.
+    /// Saves the state, for a body that goes on from here another time: called between two steps
+    /// only. This body goes on as if nothing had happened. `None` if it has not run yet, or cannot
+    /// be saved.
     fn save(&mut self) -> Option<Box<dyn RawSnapshot>> {
         None
     }
@@ -186,8 +184,8 @@ pub trait Body: Send {
         false
     }
 
-    /// Says where the next instance is made; in the pool, where nothing is said. Of what it takes
-    /// to make it, that which takes long is done here.
+    /// Sets where the next instance is made: in the pool unless this is called. The slow part of
+    /// making it is done here.
     fn allocate(&mut self, allocation: Allocation) {
         let _ = allocation;
     }
@@ -198,7 +196,7 @@ pub trait Body: Send {
         false
     }
 
-    /// Whether to drop it may take longer than a turn may.
+    /// Whether dropping it may take longer than a turn may.
     fn drops_slowly(&self) -> bool {
         false
     }
@@ -218,30 +216,30 @@ pub trait Program: Send + Sync {
     /// A body that has not run yet. Cheap: instantiation belongs to the first poll.
     ///
     /// # Errors
-    /// A problem of the host's: the spawn is answered with it, and with a `host-fault` where this
+    /// A problem of the host: the spawn is answered with it, and with a `host-fault` if this
     /// panics.
     fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem>;
 
-    /// Whether its bodies wait for signals of this name. Where it is the root's program, they are
-    /// the root's alone.
+    /// Whether its bodies wait for signals of this name. If it is the root's program, only the root
+    /// gets them.
     fn waits_for_signal(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// What its bodies can be saved by.
+    /// The form in which its bodies can be saved.
     fn snapshot_support(&self) -> SnapshotSupport {
         SnapshotSupport::Never
     }
 
-    /// Learns what it takes to save its bodies, once. Slow: not for a worker.
+    /// Prepares saving its bodies, once. Slow: not for a worker.
     fn learn_snapshot_support(&self) {}
 
     /// A body that goes on from what was saved, after the same init. Slow where the state is large:
     /// see [`Self::restores_slowly`].
     ///
     /// # Errors
-    /// Why it does not fit. The process can do again what it did.
+    /// Why the snapshot does not fit. The process can be replayed instead.
     fn restore(&self, init: ProcessInit, saved: &ProcessSnapshot) -> Result<Box<dyn Body>, SnapshotError> {
         let _ = init;
         Err(SnapshotError::Misfit(format!(

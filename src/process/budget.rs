@@ -2,8 +2,8 @@
 
 use crate::base::sync::{AtomicU64, Ordering};
 
-/// A number of bytes, of which takers take their part and give it back. It guards no other data, so
-/// nothing is ordered by it.
+/// A number of bytes that takers take parts of and give back. It guards no other data, so it orders
+/// nothing.
 #[derive(Debug)]
 pub struct Budget {
     bytes_max: u64,
@@ -23,7 +23,7 @@ impl Budget {
         self.bytes_max
     }
 
-    /// What is taken.
+    /// The bytes that are taken.
     #[must_use]
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
@@ -41,13 +41,13 @@ impl Budget {
         self.with(self.used(), bytes).is_some()
     }
 
-    /// Takes so many bytes. False: there are not so many left.
+    /// Takes so many bytes. Returns `false` if fewer are left.
     #[must_use]
     pub fn take(&self, bytes: u64) -> bool {
         self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| self.with(used, bytes)).is_ok()
     }
 
-    /// What is taken when so many bytes are taken beside these. None: there are not so many.
+    /// The bytes taken after so many more are taken. `None` if fewer are left.
     fn with(&self, used: u64, bytes: u64) -> Option<u64> {
         used.checked_add(bytes).filter(|used| *used <= self.bytes_max)
     }

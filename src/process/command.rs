@@ -1,4 +1,4 @@
-//! What a process asks for.
+//! Commands: the requests of a process.
 
 use super::{Grants, Json, Limits, Message, Micros, Payload, Pid, Problem, Sender, Tag};
 use std::sync::Arc;
@@ -28,12 +28,12 @@ pub enum Action {
     Cancel(Tag),
     /// Asks a process to end. No answer.
     Stop(Target),
-    /// Hears the end of a process. No answer.
+    /// Monitors a process: reports its end as an event. No answer.
     Monitor(Target),
-    /// Hears the end of a process; an ending other than `completed` on one side cancels the other.
-    /// No answer.
+    /// Links two processes: reports the end of the other as an event; an ending other than
+    /// `completed` on one side cancels the other. No answer.
     Link(Target),
-    /// Takes a link or monitor back. No answer.
+    /// Removes a link or monitor. No answer.
     Unlink(Target),
     /// Answers null, or the problem `name-taken`.
     Register(Arc<str>),
@@ -46,7 +46,7 @@ pub enum Action {
     },
 }
 
-/// Whom a command means.
+/// The target of a command.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Target {
     /// A process of the run.
@@ -64,9 +64,9 @@ pub enum Target {
     },
 }
 
-/// What only a native process can say of its children and calls, since it is code of the host:
-/// where they stand in the run, and what they may use and ask for. The contract of guests has no
-/// such thing.
+/// What only a native process can set for its children and calls, since it is code of the host:
+/// their place in the run, and what they may use and ask for. The contract of guests has no
+/// counterpart.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Placement {
     /// Its place in idempotency keys, `<node path>/<item>/<n>` for a node of a workflow: for a
@@ -82,7 +82,7 @@ pub struct Placement {
 /// Starts a child.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Spawn {
-    /// A name under `components:`; none is the component of this process.
+    /// A name under `components:`; if `None`, the component of this process.
     pub component: Option<Arc<str>>,
     /// The entry point.
     pub entry: Arc<str>,
@@ -92,11 +92,11 @@ pub struct Spawn {
     pub name: Option<Arc<str>>,
     /// An ending other than `completed` on one side cancels the other.
     pub link: bool,
-    /// False: it is cancelled when its parent ends. True: it lives until the run ends.
+    /// Whether it lives until the run ends; otherwise it is cancelled when its parent ends.
     pub detached: bool,
     /// A JSON object: a part of the parent's limits and grants. It only narrows.
     pub narrow: Option<Json>,
-    /// Its place in the run, where a native process gives it one. None from a guest.
+    /// Its place in the run, if a native process sets one. `None` from a guest.
     pub placement: Option<Arc<Placement>>,
 }
 
@@ -105,13 +105,13 @@ pub struct Spawn {
 pub struct Call {
     /// The handler's name.
     pub handler: Arc<str>,
-    /// Its arguments: what they are, the handler's schema says.
+    /// Its arguments, by the handler's schema.
     pub args: Payload,
     /// After it the tag is answered `timed-out`.
     pub timeout: Option<Micros>,
-    /// The logical call's key; none: the host derives one.
+    /// The logical call's key; if `None`, the host derives one.
     pub idempotency_key: Option<Arc<str>>,
-    /// Its place in the run, where a native process gives it one. None from a guest.
+    /// Its place in the run, if a native process sets one. `None` from a guest.
     pub placement: Option<Arc<Placement>>,
 }
 
@@ -121,8 +121,8 @@ pub struct Call {
 pub struct Send {
     /// To whom.
     pub to: Target,
-    /// What is sent, in the memory in which it is received: a process that answers a message can
-    /// answer in that one's. Its sender is written by the run, whatever stands there.
+    /// The message, in the memory in which it is received: an answer may reuse that of the message.
+    /// The run overwrites its sender.
     pub message: Box<Message>,
 }
 
@@ -134,7 +134,7 @@ impl Send {
     }
 }
 
-/// What of a message is its sender's to say.
+/// The parts of a message that its sender sets.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(rename = "Send")]
 struct SendParts {

@@ -1,10 +1,10 @@
-//! What a process hears.
+//! Events: the input of a process.
 
 use super::{Micros, Payload, Pid, Problem, Tag};
 use std::sync::Arc;
 
-/// The one answer that a tag gets. The problem is shared, since everybody who
-/// waits for a process receives the one that ended it.
+/// The one answer that a tag gets. The problem is shared, since all who wait for a process receive
+/// the one that ended it.
 pub type Answer = Result<Payload, Arc<Problem>>;
 
 /// One item of a process's queue.
@@ -43,7 +43,7 @@ pub enum Sender {
     Outside(String),
 }
 
-/// What one process tells another.
+/// A message to a process.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Message {
     /// Who sent it.
@@ -70,7 +70,7 @@ pub enum Ending {
 pub struct Exit {
     /// The process that ended.
     pub pid: Pid,
-    /// The spawn, link or monitor command that this tells the end of.
+    /// The spawn, link or monitor command to which this end belongs.
     pub by: Tag,
     /// How it ended.
     pub ending: Ending,

@@ -1,14 +1,14 @@
-//! Whether a text is one well-formed JSON value (RFC 8259), found out piece by piece.
+//! Checks piece by piece whether a text is one well-formed JSON value (RFC 8259).
 //!
-//! What passes is what every reader of serde_json takes: numbers of any length, no lone surrogates,
-//! no control characters in texts. It is found without reading values, in time that grows with the
-//! text and in memory that does not, and it can be interrupted: whoever checks the text of a guest
-//! gives others their turn meanwhile.
+//! A text passes if every reader of serde_json takes it: numbers of any length, no lone surrogates,
+//! no control characters in texts. The check reads no values, its time grows with the text and its
+//! memory does not, and it can be interrupted, so that others have their turn while the text of a
+//! guest is checked.
 
 use super::payload::JSON_DEPTH_MAX;
 use std::fmt;
 
-/// Names by which serde_json hands numbers and raw texts through maps: an object with such a name
+/// Names by which serde_json passes numbers and raw texts through maps: an object with such a name
 /// would not be read as one.
 const RESERVED: [&str; 2] = ["$serde_json::private::Number", "$serde_json::private::RawValue"];
 
@@ -59,14 +59,15 @@ enum Expects {
 type Checked<T> = Result<T, &'static str>;
 
 impl Check {
-    /// A check of a text whose arrays and objects may nest so deep, [`JSON_DEPTH_MAX`] at most.
+    /// A check of a text whose arrays and objects may nest to this depth, [`JSON_DEPTH_MAX`] at
+    /// most.
     pub(crate) fn new(depth_max: usize) -> Self {
         debug_assert!(depth_max <= JSON_DEPTH_MAX, "the open ones have a bit each");
         Self { at: 0, expects: Expects::Value, open: 0, depth: 0, depth_max }
     }
 
-    /// Checks on until about so many further bytes are checked. True: the text is well-formed to
-    /// its end.
+    /// Continues until about so many further bytes are checked. Returns whether the text is
+    /// well-formed to its end.
     ///
     /// # Errors
     /// What is wrong with it, and where.
@@ -266,7 +267,7 @@ fn hex(text: &[u8], at: usize) -> Checked<u32> {
     digits.iter().try_fold(0, digit).ok_or("invalid escape")
 }
 
-/// Whether the name of a member, as it is written, is one that serde_json keeps to itself.
+/// Whether the name of a member, as written, is one that serde_json reserves.
 fn is_reserved(name: &[u8]) -> bool {
     // The longest, with each of its letters escaped.
     let bytes_max = 6 * RESERVED[1].len();

@@ -28,9 +28,9 @@ pub struct Limits {
     pub mailbox_bytes: u64,
     /// Bytes of one payload.
     pub payload_bytes: u64,
-    /// Bytes of all that one step gives: commands, payloads, names, log lines. In one call a guest
-    /// hands over at most 3 MiB beside its largest payload, or that payload alone if its text is in
-    /// UTF-16.
+    /// Bytes of the whole output of one step: commands, payloads, names, log lines. In one call a
+    /// guest passes at most 3 MiB beside its largest payload, or that payload alone if its text is
+    /// in UTF-16.
     pub output_bytes: u64,
     /// How deep below the root a process may be.
     pub spawn_depth: u32,
@@ -40,7 +40,7 @@ pub struct Limits {
     pub links: u32,
     /// Bytes of log that a step may write; the rest is dropped and counted.
     pub log_bytes_per_step: u32,
-    /// How long a process may go on after it hears cancel.
+    /// How long a process may go on after a cancel.
     pub grace: Micros,
 }
 
@@ -69,13 +69,13 @@ impl Default for Limits {
 }
 
 /// What a process may ask of handlers: for each capability a list of patterns that the capability's
-/// handlers understand. Nothing is granted that is not in it.
+/// handlers understand. Nothing else is granted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Grants(pub Arc<BTreeMap<String, Vec<String>>>);
 
 impl Grants {
-    /// The patterns of a capability; none where it is not granted at all.
+    /// The patterns of a capability; none if it is not granted at all.
     #[must_use]
     pub fn of(&self, capability: &str) -> Option<&[String]> {
         self.0.get(capability).map(Vec::as_slice)
@@ -88,12 +88,11 @@ pub enum Allocation {
     /// In a slot of the pool.
     #[default]
     Pool,
-    /// Outside the pool, in memory that is got for it alone.
+    /// Outside the pool, in memory of its own.
     OnDemand,
 }
 
-/// What an instance takes: of each pooled resource where it lives in the pool, of memory where it
-/// lives outside.
+/// What an instance takes: pooled resources if it lives in the pool, memory if it lives outside.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Permit {
     /// Instances: 1 for a guest, 0 for a native process.
@@ -111,9 +110,9 @@ pub struct Permit {
 /// Bytes of an element of a table.
 const TABLE_ELEMENT_BYTES: u64 = 8;
 
-/// What an instance outside the pool counts beside its memories and tables: its stack and the
-/// engine's structures. Arbitrary, and large enough that a budget of gigabytes is not a number of
-/// kernel maps that the machine does not give.
+/// Bytes that an instance outside the pool counts beside its memories and tables: its stack and the
+/// engine's structures. Arbitrary, and large enough that a budget of gigabytes does not need more
+/// kernel maps than the machine gives.
 const INSTANCE_BYTES: u64 = 4 << 20;
 
 impl Permit {

@@ -1,13 +1,12 @@
 //! The process: a state machine that is stepped.
 //!
-//! Everything that a process hears is an [`Event`] on its queue; everything that it wants is a
-//! [`Command`] in its step's output. It has no other way out. Two families implement it: wasm
-//! guests, and native ones in Rust ([`Process`]). A run sees both as a [`Body`] that a [`Program`]
-//! makes.
+//! All input of a process is an [`Event`] on its queue; all its requests are [`Command`]s in its
+//! step's output. It has no other way out. Two families implement it: wasm guests, and native ones
+//! in Rust ([`Process`]). A run sees both as a [`Body`] that a [`Program`] makes.
 //!
 //! - **I1** A step sees a batch of events once, in the order of the queue.
 //! - **I2** Tags of a process strictly increase; at most one answer reaches a tag.
-//! - **I3** Between two steps a process has no stack: it can be moved, kept, and taken up
+//! - **I3** Between two steps a process has no stack: it can be moved, stored, and continued
 //!   elsewhere.
 //!
 //! This room knows no scheduler, no wasm and no journal.

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// A state machine in Rust that a run steps.
 ///
-/// It never waits: what it wants it asks for by commands, and hears the answers as events. A
-/// process that is to be durable is a pure function of its state and events: no clock but
-/// [`Context::now`], no randomness, no environment, no order of a hash map.
+/// It never waits: its requests are commands, and the answers come as events. A durable process
+/// must be a pure function of its state and events: no clock but [`Context::now`], no randomness,
+/// no environment, no order of a hash map.
 pub trait Process: Send {
     /// Checks entry and input, before the first step.
     ///
@@ -18,8 +18,8 @@ pub trait Process: Send {
     /// The process ends with the problem.
     fn init(&mut self, context: &mut Context<'_>, entry: &str, input: Payload) -> Result<(), Problem>;
 
-    /// Takes the events out of `events` and says how to go on. Called again where it leaves some:
-    /// never; what is left is lost.
+    /// Takes the events out of `events` and returns how to go on. Events that it leaves are lost:
+    /// it is not called again for them.
     fn step(&mut self, context: &mut Context<'_>, events: &mut Vec<Event>) -> Status;
 
     /// Once, after a normal end.
@@ -52,7 +52,7 @@ impl Context<'_> {
     }
 }
 
-/// A larger buffer of events does not stay with a process that waits. Arbitrary.
+/// A waiting process does not retain a larger buffer of events. Arbitrary.
 const KEPT_MAX: usize = 16;
 
 /// A native [`Process`] as a [`Body`].
@@ -84,7 +84,7 @@ impl<P: Process> Body for Native<P> {
 
     fn poll(&mut self, output: &mut Output) -> Progress {
         let is_first = !std::mem::replace(&mut self.begun, true);
-        // The input is needed once: a process that waits long does not keep it.
+        // The input is needed once: a process that waits long does not retain it.
         let input = is_first.then(|| std::mem::replace(&mut self.init.input, Payload::NULL));
         let mut context = Context { init: &self.init, now: self.now, next_tag: &mut self.next_tag, output };
         if let Some(input) = input
@@ -94,8 +94,8 @@ impl<P: Process> Body for Native<P> {
         }
         let status = self.process.step(&mut context, &mut self.events);
         self.events.clear();
-        // What has just been written by the byte and is read by the word waits for the write: a
-        // status that is nothing but its name is made again.
+        // A word-sized read waits for the byte-sized write just before it: a status without content
+        // is made anew.
         Progress::Stepped(match status {
             Status::Ready => Status::Ready,
             Status::Blocked => Status::Blocked,

@@ -9,11 +9,11 @@ use std::sync::Arc;
 /// How deep arrays and objects of a JSON text may nest: what every reader of serde_json takes.
 pub const JSON_DEPTH_MAX: usize = 127;
 
-/// How deep those of a text that comes from outside the host may nest. Arbitrary: what the host
-/// puts around it, in templates and outputs, has the rest.
+/// How deep those of a text from outside the host may nest. Arbitrary: the rest is for the
+/// structure that the host puts around it, in templates and outputs.
 pub const GIVEN_DEPTH_MAX: usize = 100;
 
-/// A text that is known to be one well-formed JSON value in UTF-8. It is handed on byte for byte.
+/// A text that is known to be one well-formed JSON value in UTF-8. It is passed on byte for byte.
 /// Cloning it is cheap.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(Bytes);
@@ -41,7 +41,7 @@ impl Json {
     /// The text of a value.
     ///
     /// # Panics
-    /// Where a map of the value has keys that are not strings: the types of this crate have none.
+    /// If a map of the value has keys that are not strings: the types of this crate have none.
     #[must_use]
     pub fn from_value(value: &impl serde::Serialize) -> Self {
         Self(serde_json::to_vec(value).expect("invariant: values of this crate can be written as JSON").into())
@@ -191,8 +191,7 @@ mod tests {
         }
     }
 
-    /// Texts that are nearly JSON, often are, and often have names in them that serde_json keeps to
-    /// itself.
+    /// Texts that are JSON or nearly so, often with names that serde_json reserves.
     fn texts() -> impl Strategy<Value = String> {
         let leaf = prop_oneof![
             "-?[0-9]{1,3}(\\.[0-9]{0,2})?([eE][+-]?[0-9]{0,3})?",

@@ -12,7 +12,7 @@ pub enum ProblemClass {
     Definite,
     /// It did not happen, and trying again may help.
     Retryable,
-    /// Nobody knows whether it happened: it may be repeated only under the same idempotency key.
+    /// The outcome is unknown: it may be repeated only under the same idempotency key.
     Uncertain,
 }
 
@@ -32,8 +32,8 @@ pub struct Problem {
     pub detail: Option<String>,
     /// Whether it happened, and whether trying again may help.
     pub class: ProblemClass,
-    /// Whether it may have happened all the same. Of a call that does no harm when it is repeated
-    /// the class does not tell; whoever repeats it keeps its idempotency key. Guests do not see it.
+    /// Whether it may have happened all the same, which the class of a repeatable call does not
+    /// say. A repeat has the same idempotency key. Guests do not see this.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub may_have_happened: bool,
     /// How long to wait before trying again.
@@ -67,7 +67,7 @@ impl Problem {
         self
     }
 
-    /// The same with another class, which tells whether it happened.
+    /// The same with another class, which says whether it happened.
     #[must_use]
     pub fn with_class(mut self, class: ProblemClass) -> Self {
         self.class = class;
@@ -75,8 +75,7 @@ impl Problem {
         self
     }
 
-    /// The same, where nobody knows whether it happened: it may be tried again if a repeat does no
-    /// harm.
+    /// The same with an unknown outcome: it may be tried again if a repeat does no harm.
     #[must_use]
     pub fn with_unknown_outcome(mut self, repeatable: bool) -> Self {
         self.class = if repeatable { ProblemClass::Retryable } else { ProblemClass::Uncertain };
@@ -84,7 +83,7 @@ impl Problem {
         self
     }
 
-    /// The same with its texts cut where they are longer than anybody reads; the mark `…` says so.
+    /// The same with over-long texts cut, marked by `…`.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         cut_name(&mut self.kind, KIND_BYTES_MAX);
@@ -116,7 +115,7 @@ fn cut_name(text: &mut Cow<'static, str>, bytes_max: usize) {
     }
 }
 
-/// Cuts a text at a letter's end, and marks that.
+/// Cuts a text at the end of a character, and marks the cut.
 pub(crate) fn cut(text: &mut String, bytes_max: usize) {
     if text.len() > bytes_max {
         text.truncate(text.floor_char_boundary(bytes_max));
@@ -155,16 +154,16 @@ pub mod kind {
     pub const STACK_EXHAUSTED: &str = "stack-exhausted";
     /// A cause on the host's side: the guest could not see it and is not to blame.
     pub const HOST_FAULT: &str = "host-fault";
-    /// A process of a run that was taken up does not do again what its records say.
+    /// A process of a recovered run does not repeat its records.
     pub const DIVERGED: &str = "diverged";
-    /// A process of a run that was taken up ends where its records have commands: this host cannot
-    /// repeat it.
+    /// A process of a recovered run ends where its records have commands: this host cannot repeat
+    /// it.
     pub const HOST_CANNOT_REPLAY: &str = "host-cannot-replay";
-    /// The journal cannot be written any more: nobody knows what of the run was.
+    /// The journal can no longer be written: which of the run's records are durable is unknown.
     pub const JOURNAL_FAILED: &str = "journal-failed";
-    /// Another host has the run: this one writes nothing more of it.
+    /// Another host owns the run: this one writes no further records of it.
     pub const RUN_TAKEN: &str = "run-taken";
-    /// The host stopped before the run was over. A durable run goes on where it is taken up.
+    /// The host stopped before the run ended. A durable run goes on when it is recovered.
     pub const SUSPENDED: &str = "suspended";
     /// The images of the run's evicted guests take more room than a run may have.
     pub const IMAGES_EXHAUSTED: &str = "images-exhausted";
@@ -178,7 +177,7 @@ pub mod kind {
     pub const UNKNOWN_ENTRY: &str = "unknown-entry";
     /// The component that was asked for is not among the workflow's.
     pub const UNKNOWN_COMPONENT: &str = "unknown-component";
-    /// The guest does not take the state that it gave itself.
+    /// The guest does not accept the state that it saved itself.
     pub const BAD_STATE: &str = "bad-state";
     /// The component does not fit the world.
     pub const BAD_COMPONENT: &str = "bad-component";
@@ -204,8 +203,7 @@ pub mod kind {
     pub const BLOCKED_ON_NOTHING: &str = "blocked-on-nothing";
     /// No such process, or it has ended.
     pub const NO_PROCESS: &str = "no-process";
-    /// The process is none of those that the asker may end: it is no descendant, and has not
-    /// accepted it.
+    /// The asker may not end this process: it is no descendant, and has not accepted a link.
     pub const NOT_ACCEPTED: &str = "not-accepted";
     /// The receiver's mailbox is full.
     pub const MAILBOX_FULL: &str = "mailbox-full";
@@ -231,6 +229,6 @@ pub mod kind {
     pub const JOURNAL_EXHAUSTED: &str = "journal-exhausted";
     /// The host is shutting down.
     pub const SHUTTING_DOWN: &str = "shutting-down";
-    /// What was asked for comes in a later version.
+    /// The request needs a later version.
     pub const NOT_SUPPORTED: &str = "not-supported";
 }

@@ -7,8 +7,8 @@
 //! is 1 if it has, and a u128), the fuel of all steps (u64), the digest of the state, and the state
 //! to the end.
 //!
-//! The checksum finds what a disk got wrong. It is no signature: whoever reads this trusts nothing
-//! in it, and nothing is allocated that the bytes at hand do not fill.
+//! The checksum finds the errors of a disk. It is no signature: the reader trusts nothing in a
+//! snapshot, and allocates nothing that the bytes at hand do not fill.
 
 use super::{NUMBER_MAX, Tag};
 use bytes::Bytes;
@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// How the state of a body is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// What its memories and globals are, as they differ from a fresh instance's.
+    /// Its memories and globals, as differences from a fresh instance's.
     Image,
-    /// What the guest's own `snapshot.save` gave.
+    /// The result of the guest's own `snapshot.save`.
     GuestEncoded,
 }
 
@@ -28,7 +28,7 @@ pub enum Form {
 pub struct ProcessSnapshot {
     /// The digest of its program.
     pub program: Arc<str>,
-    /// The name of the interface by which it is stepped; empty where there is none.
+    /// The name of the interface by which it is stepped; empty if there is none.
     pub contract: Arc<str>,
     /// The first tag that it has not used.
     pub next_tag: Tag,
@@ -38,13 +38,13 @@ pub struct ProcessSnapshot {
     pub fuel: u64,
     /// How the state is written.
     pub form: Form,
-    /// Of two states of one program and form that have the same digest, what follows is the same.
+    /// Two states of one program and form with the same digest continue in the same way.
     pub digest: [u8; 32],
     /// The state.
     pub state: Bytes,
 }
 
-/// Why no body can be made of what was saved.
+/// Why no body can be made from a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
@@ -68,26 +68,26 @@ pub enum SnapshotError {
     Misfit(String),
 }
 
-/// What [`Body::save`](super::Body::save) took: cheap to take, and the rest is done by
-/// [`Self::pack`], which is not for a worker.
+/// The result of [`Body::save`](super::Body::save): cheap to take; [`Self::pack`] does the rest,
+/// and is not for a worker.
 pub trait RawSnapshot: Send {
-    /// What can be kept.
+    /// Makes the snapshot that can be stored.
     ///
     /// # Errors
-    /// Why there is nothing after all.
+    /// Why there is no snapshot after all.
     fn pack(self: Box<Self>) -> Result<ProcessSnapshot, SnapshotError>;
 
     /// Bytes that it takes in memory until then.
     fn bytes(&self) -> usize;
 }
 
-/// What a program's bodies can be saved by.
+/// The form in which a program's bodies can be saved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SnapshotSupport {
-    /// By nothing: they do again what they did.
+    /// In none: they are replayed.
     Never,
-    /// By this, after [`Program::learn_snapshot_support`](super::Program::learn_snapshot_support)
-    /// has been called.
+    /// In this form, after
+    /// [`Program::learn_snapshot_support`](super::Program::learn_snapshot_support) has been called.
     ToLearn(Form),
     /// By this.
     Ready(Form),
@@ -106,7 +106,7 @@ impl ProcessSnapshot {
     /// The bytes of it.
     ///
     /// # Errors
-    /// Where a name is too long.
+    /// If a name is too long.
     pub fn encode(&self) -> Result<Vec<u8>, SnapshotError> {
         let names = [&self.program, &self.contract];
         if names.iter().any(|name| name.len() > NAME_BYTES_MAX) {
@@ -138,7 +138,7 @@ impl ProcessSnapshot {
     /// Reads what [`Self::encode`] gave. The bytes may be hostile; the state shares their memory.
     ///
     /// # Errors
-    /// Where they are no snapshot.
+    /// If they are no snapshot.
     pub fn decode(bytes: &Bytes) -> Result<Self, SnapshotError> {
         let mut from = Front(bytes.clone());
         if from.array() != Some(MAGIC) {
@@ -178,7 +178,7 @@ impl ProcessSnapshot {
     /// Whether this is of a program and a contract.
     ///
     /// # Errors
-    /// Of which others it is.
+    /// Names the other program or contract.
     pub fn is_of(&self, program: &str, contract: &str) -> Result<(), SnapshotError> {
         if *self.program != *program {
             return Err(SnapshotError::OtherProgram(Arc::clone(&self.program)));
@@ -193,7 +193,7 @@ impl ProcessSnapshot {
 /// Words of a random stream: 2^64 blocks of 16.
 const POSITION_MAX: u128 = 1 << 68;
 
-/// Bytes that are taken from the front; none where there are too few.
+/// Takes bytes from the front; `None` if there are too few.
 struct Front(Bytes);
 
 impl Front {
@@ -263,7 +263,7 @@ mod tests {
             prop_assert!(ProcessSnapshot::decode(&Bytes::from(bytes)).is_err());
         }
 
-        /// What is let through is what could have been written.
+        /// Only bytes that could have been written are accepted.
         #[test]
         fn forged_bytes_are_refused_or_are_another_snapshot(
             saved in any_saved(),

@@ -244,7 +244,7 @@ impl Admission {
 
     /// The holder of a permit has rested since `now`: its word says so, or has said so.
     pub(crate) fn comes_to_rest<P, E>(&self, table: &Table<P, E>, slot: Slot, seat: PermitHolder, now: Monotonic) {
-        // Partner: the fence in `PermitHolders::search`. The pressure is seen here, or the rest there.
+        // Partner: the fence in `PermitHolders::search`. One of the two sees the other.
         fence(Ordering::SeqCst);
         if self.pressed.load(Ordering::Acquire) {
             self.inner.lock().seats(seat.allocation).comes_to_rest(table, seat, slot, now.0);

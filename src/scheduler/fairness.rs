@@ -1,22 +1,22 @@
-//! Where a worker looks first, so that nothing starves.
+//! Where a worker looks first, so that no process starves.
 //!
-//! At the bottom of the own deque two processes that wake each other are pushed and popped for
-//! ever, and thieves come only when they are idle. So:
+//! Two processes that wake each other are pushed and popped at the bottom of the deque for ever,
+//! and thieves come only when they are idle. So:
 //!
 //! - **S1** after 3 processes in a row that this worker woke since it last looked elsewhere, it
 //!   takes from the top of its deque;
-//! - **S2** so it does at every 31st turn;
+//! - **S2** it does the same at every 31st turn;
 //! - **S3** it looks at the global queue first at every 61st turn, and when a whole slice of fuel
-//!   was used since it last did: by one turn or by several. Where turns are short it looks at every
-//!   5th reading of the [pace](super::pace)'s clock, which is about 30 µs: whoever waits there
-//!   waits no longer for that, and of two processes that play ping-pong one would else meet a slice
-//!   of somebody else's at each 61st turn;
+//!   was used since it last did, by one turn or by several. If turns are short it looks at every
+//!   5th reading of the [pace](super::pace)'s clock instead, which is about 30 µs: a process that
+//!   waits there waits no longer for that, and of two processes that play ping-pong one would
+//!   otherwise meet another process's slice at each 61st turn;
 //! - **S4** but after a used-up slice that such a look led to, it takes from the top of its deque:
-//!   two processes that use up their slices go to and fro through the global queue, and the deque
-//!   would never have its turn;
+//!   two processes that use up their slices would go back and forth through the global queue, and
+//!   the deque would never have its turn;
 //! - **S5** a look at the global queue that is due waits while the turn before has woken a process
-//!   here, for 3 turns at most: a question and its answer are not parted by a slice of somebody
-//!   else's.
+//!   here, for 3 turns at most: another process's slice does not separate a question from its
+//!   answer.
 //!
 //! 31 and 61 are coprime with each other and with small periods of a workload; 3 is Go's and
 //! tokio's bound for the same. All four arbitrary otherwise.
@@ -24,13 +24,13 @@
 const STREAK_MAX: u32 = 3;
 const TOP_EVERY: u32 = 31;
 const GLOBAL_EVERY: u32 = 61;
-/// The same in readings of the clock, where more turns than that lie between them.
+/// The same in readings of the clock, if more turns than that lie between them.
 const GLOBAL_EVERY_READINGS: u32 = 5;
 
 /// Where to look first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Look {
-    /// At the bottom of the own deque.
+    /// At the bottom of its own deque.
     Bottom,
     /// At its top.
     Top,
@@ -41,16 +41,16 @@ pub(crate) enum Look {
 /// The counters of the rules.
 #[derive(Debug)]
 pub(crate) struct Fairness {
-    /// Turns until such a look is due; at zero it is.
+    /// Turns until such a look is due; at zero it is due.
     until_top: u32,
     until_global: u32,
     streak: u32,
-    /// A process was woken here since the last look.
+    /// Whether a process was woken here since the last look.
     woken: bool,
-    /// For how many turns a look at the global queue has waited.
+    /// Turns for which a look at the global queue has waited.
     waited: u32,
     last: Look,
-    /// The fuel of a slice, and what was used since the last look at the global queue.
+    /// The fuel of a slice, and the fuel used since the last look at the global queue.
     slice_fuel: u64,
     used: u64,
 }
@@ -62,7 +62,8 @@ impl Fairness {
         Self { until_top, until_global, streak, woken, waited, last, slice_fuel: slice_fuel.max(1), used: 0 }
     }
 
-    /// Where to look first in this turn. So many turns lie between two readings of the clock.
+    /// Where to look first in this turn. `interval` is the number of turns between two readings of
+    /// the clock.
     #[inline]
     pub(crate) fn look(&mut self, turns: u32) -> Look {
         self.last = self.next(turns);
@@ -106,7 +107,7 @@ impl Fairness {
         self.streak = if woken_here { self.streak + 1 } else { 0 };
     }
 
-    /// A step used so much fuel. Slices that it used up were counted when they were.
+    /// Counts the fuel of a step. Used-up slices of it were counted when they ended.
     pub(crate) fn used(&mut self, fuel: u64) {
         self.used = self.used.saturating_add(fuel % self.slice_fuel);
         if self.used >= self.slice_fuel {

@@ -1,28 +1,27 @@
-//! The global queue: what no worker has at hand. First in, first out.
+//! The global queue: the jobs that are in no worker's deque. First in, first out.
 //!
 //! Four verbs ([`push`](GlobalQueue::push), [`append`](GlobalQueue::append),
-//! [`take`](GlobalQueue::take), [`len`](GlobalQueue::len)), so that something else can stand behind
-//! them: weighted share groups, for one.
+//! [`take`](GlobalQueue::take), [`len`](GlobalQueue::len)), so that another implementation can
+//! stand behind them: weighted share groups, for one.
 //!
 //! *Rejected*: crossbeam's `Injector`. A push and its share of a batched take are 27 ns with one
-//! thread and 50 to 70 ns with two at it, since each push exchanges on the tail; it takes a batch
-//! from one block of 63 only. This lock, with 16 jobs put in and 16 taken out at a time, is 11 to
-//! 12 ns with two threads at it.
+//! thread and 50 to 70 ns with two, since each push exchanges on the tail; it takes a batch from
+//! one block of 63 only. This lock, with 16 jobs put in and 16 taken out at a time, is 11 to 12 ns
+//! with two threads.
 
 use super::local::Local;
 use crate::base::sync::{AtomicUsize, Mutex, Ordering};
 use std::collections::VecDeque;
 
-/// How many jobs more than the one to run now a worker takes.
+/// How many jobs a worker takes beside the one that it runs now.
 const BATCH: usize = 16;
 
 /// The global queue.
 #[derive(Debug)]
 pub(crate) struct GlobalQueue<J> {
     jobs: Mutex<VecDeque<J>>,
-    /// As long as the queue was when its lock was last given up. Written under the lock; its
-    /// readers are workers that look for work and announced themselves before
-    /// ([`sleep`](super::sleep)).
+    /// Length of the queue when its lock was last released. Written under the lock; its readers are
+    /// workers that look for work and announced themselves before ([`sleep`](super::sleep)).
     len: AtomicUsize,
 }
 
@@ -31,7 +30,7 @@ impl<J> GlobalQueue<J> {
         Self { jobs: Mutex::new(VecDeque::new()), len: AtomicUsize::new(0) }
     }
 
-    /// Puts a job at the back. Gives the length after it.
+    /// Puts a job at the back. Returns the length after it.
     pub(crate) fn push(&self, job: J) -> usize {
         let mut jobs = self.jobs.lock();
         jobs.push_back(job);
@@ -39,7 +38,7 @@ impl<J> GlobalQueue<J> {
         jobs.len()
     }
 
-    /// Puts jobs at the back, in order. Gives the length after it.
+    /// Puts jobs at the back, in order. Returns the length after it.
     pub(crate) fn append(&self, more: impl Iterator<Item = J>) -> usize {
         let mut jobs = self.jobs.lock();
         jobs.extend(more);
@@ -48,7 +47,7 @@ impl<J> GlobalQueue<J> {
     }
 
     /// Puts `more` at the back and takes from the front: one job to run, and up to 16 into `local`,
-    /// but no more than a fair share of the workers.
+    /// but no more than one worker's fair share.
     pub(crate) fn take(&self, more: impl ExactSizeIterator<Item = J>, workers: usize, local: &Local<J>) -> Option<J> {
         if more.len() == 0 && self.len() == 0 {
             return None;
@@ -65,7 +64,7 @@ impl<J> GlobalQueue<J> {
         first
     }
 
-    /// How many wait.
+    /// How many jobs wait.
     pub(crate) fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }

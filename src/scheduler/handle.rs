@@ -1,4 +1,4 @@
-//! The port of all threads that are no workers.
+//! The port of all threads other than workers.
 
 use super::place::Posted;
 use super::shared::{Job, Placed, Shared};
@@ -8,9 +8,10 @@ use crate::base::Monotonic;
 use crate::process::Permit;
 use std::sync::Arc;
 
-/// A [`Port`] for any thread. What it wakes goes to the global queue. Clones are the same handle.
+/// A [`Port`] for any thread. The processes that it wakes go to the global queue. Clones are the
+/// same handle.
 ///
-/// It keeps the scheduler's tables alive, though not its workers: a commit point that keeps one is
+/// It keeps the scheduler's tables alive, though not its workers: a commit point that stores one is
 /// never freed before it drops it.
 pub struct Handle<C: Commit>(pub(crate) Arc<Shared<C>>);
 
@@ -27,7 +28,7 @@ impl<C: Commit> std::fmt::Debug for Handle<C> {
 }
 
 impl<C: Commit> Handle<C> {
-    /// What the scheduler has done so far.
+    /// The counters of the scheduler so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.0.stats()

@@ -1,25 +1,25 @@
 //! The local deque: its worker pushes and pops at the bottom, thieves take from the top.
 //!
-//! crossbeam's Chase–Lev deque. Pushing writes with release and no more; popping fences once, and
-//! exchanges once where it takes the last job. A thief's half is one compare-exchange a job, at
-//! most 32. A worker that is alone has a plain deque: a pop without the fence.
+//! crossbeam's Chase–Lev deque. A push writes with release and does no more; a pop fences once, and
+//! exchanges once if it takes the last job. A thief's half is one compare-exchange a job, at most
+//! 32. A single worker has a plain deque: a pop without the fence.
 //!
-//! *Rejected*: half of the deque in one compare-exchange. It is not sound on a LIFO Chase–Lev
-//! deque, whose owner pops without claiming: it would cost each pop an exchange, which is much more
-//! frequent than a steal.
+//! *Rejected*: stealing half of the deque in one compare-exchange. That is unsound on a LIFO
+//! Chase–Lev deque, whose owner pops without claiming: it would cost each pop an exchange, and pops
+//! are much more frequent than steals.
 
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use real::{Local, Thief};
 
-/// What a look at another's deque came to.
+/// The outcome of an attempt to steal.
 #[derive(Debug)]
 #[must_use]
 pub(crate) enum Loot<J> {
-    /// One job; more may have come into the own deque.
+    /// One job; more may have moved to the thief's own deque.
     Job(J),
-    /// There was nothing.
+    /// The deque was empty.
     Empty,
-    /// Somebody else was quicker: look again.
+    /// Another thread was quicker: try again.
     #[cfg_attr(any(loom, shuttle), allow(dead_code))] // The model deque has a lock.
     Retry,
 }
@@ -38,12 +38,12 @@ mod real {
     pub(crate) enum Local<J> {
         /// Of one worker among others.
         Shared { bottom: Worker<J>, top: Stealer<J> },
-        /// Of the only worker: nobody steals, so nothing has to be fenced. Its length is for
-        /// whoever asks how much waits.
+        /// Of the only worker: there are no thieves, so no fence is needed. Its length is read by
+        /// the statistics.
         Alone { jobs: RefCell<VecDeque<J>>, len: Arc<AtomicUsize> },
     }
 
-    /// The end of everybody else.
+    /// The thieves' end.
     #[derive(Debug)]
     pub(crate) enum Thief<J> {
         Shared(Stealer<J>),
@@ -51,7 +51,7 @@ mod real {
     }
 
     impl<J> Local<J> {
-        /// A deque of one of so many workers.
+        /// The deque of one of `workers` workers.
         pub(crate) fn new(workers: usize) -> Self {
             if workers <= 1 {
                 return Self::Alone { jobs: RefCell::default(), len: Arc::default() };
@@ -80,7 +80,7 @@ mod real {
             }
         }
 
-        /// The youngest.
+        /// Takes the youngest job.
         #[inline]
         pub(crate) fn pop(&self) -> Option<J> {
             match self {
@@ -94,7 +94,7 @@ mod real {
             }
         }
 
-        /// The oldest, by the way that thieves go.
+        /// Takes the oldest job, as a thief does.
         pub(crate) fn pop_top(&self) -> Option<J> {
             match self {
                 Self::Shared { top, .. } => loop {
@@ -123,8 +123,8 @@ mod real {
     }
 
     impl<J> Thief<J> {
-        /// Takes the older half, at most 32: the youngest of them to run, the others into the own
-        /// deque in their order.
+        /// Takes the older half, at most 32: the youngest of them to run, the others into the
+        /// thief's own deque in their order.
         pub(crate) fn steal_half(&self, into: &Local<J>) -> Loot<J> {
             let (Self::Shared(top), Local::Shared { bottom, .. }) = (self, into) else { return Loot::Empty };
             match top.steal_batch_and_pop(bottom) {
@@ -147,9 +147,9 @@ mod real {
     }
 }
 
-/// The deque of the models: the checkers do not see crossbeam's atomics. They see a lock here for
-/// the jobs themselves, and, as a thief of the real deque does, a length beside it that nothing
-/// orders but the protocol of whoever looks at it.
+/// The deque of the models: the checkers do not see crossbeam's atomics. They see a lock for the
+/// jobs themselves, and, as a thief of the real deque does, a length beside it that only the
+/// reader's protocol orders.
 #[cfg(any(loom, shuttle, test))]
 #[cfg_attr(not(any(loom, shuttle)), allow(dead_code))]
 pub(crate) mod model {

@@ -1,20 +1,20 @@
-//! How long turns are, from as few looks at the clock as will do.
+//! How long turns are, from as few readings of the clock as possible.
 //!
-//! A look costs about 25 ns, as much as a whole turn of a ping-pong. So the clock is read every so
-//! many turns, and the number is doubled or halved until the looks are some microseconds apart.
-//! Where the ends of turns are known anyway, because the commit point is
-//! [timed](super::Commit::TIMED), the looks are never further apart than that and one turn;
-//! otherwise by up to 64 turns.
+//! A reading costs about 25 ns, as much as a whole turn of a ping-pong. So the clock is read once
+//! in a number of turns, which is doubled or halved until the readings are some microseconds apart.
+//! If the ends of turns are known anyway, because the commit point is
+//! [timed](super::Commit::TIMED), the readings are never further apart than that and one turn;
+//! otherwise by at most 64 turns.
 
 use crate::base::Monotonic;
 use crate::process::Micros;
 
-/// Looks at the clock are to be this far apart. Arbitrary: they cost less than 1 %.
+/// Time between two readings of the clock. Arbitrary: they cost less than 1 %.
 const APART_MAX: Micros = Micros(8);
 const APART_MIN: Micros = Micros(4);
 const INTERVAL_MAX: u32 = 64;
-/// From this many turns between two looks on (a turn then takes less than a microsecond), work is
-/// fine-grained.
+/// From this many turns between two readings on (a turn then takes less than a microsecond), work
+/// is fine-grained.
 const FINE: u32 = 8;
 
 /// When to read the clock next.
@@ -30,7 +30,7 @@ impl Pace {
         Self { interval: 1, left: 1, last: Monotonic(0) }
     }
 
-    /// Whether the clock is to be read in this turn.
+    /// Whether to read the clock in this turn.
     #[inline]
     pub(crate) fn is_due(&mut self) -> bool {
         self.left -= 1;
@@ -71,8 +71,8 @@ impl Pace {
         self.interval
     }
 
-    /// Whether turns take less than about a microsecond, so that what is said to others at a turn's
-    /// end is said at once.
+    /// Whether turns take less than about a microsecond, so that a notice sent at a turn's end is
+    /// not late.
     #[inline]
     pub(crate) fn is_fine(&self) -> bool {
         self.interval >= FINE
@@ -83,7 +83,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    /// Looks per 100 turns after 1,000 turns of that length.
+    /// Readings per 100 turns after 1,000 turns of that length.
     fn looks(turn_ns: u64) -> usize {
         let mut pace = Pace::new();
         let mut time = 0;

@@ -1,5 +1,5 @@
 //! The processes that hold permits of one allocation (the pool, or the memory outside it), and
-//! which of them is to give its permit up.
+//! which of them must give its permit up.
 
 use super::Slot;
 use super::place::Place;
@@ -16,7 +16,7 @@ pub(crate) struct PermitHolder {
     pub(super) index: u32,
 }
 
-/// What [`PermitHolders::give_way`] came to.
+/// The outcome of [`PermitHolders::give_way`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(super) enum Reclaim {
@@ -24,8 +24,8 @@ pub(super) enum Reclaim {
     Evict(Slot),
     /// A holder runs, is ready or is being evicted: it will end, come to rest, or give way.
     Wait,
-    /// The same, but each that does not rest has used up a slice: it may take as long as its step
-    /// has fuel.
+    /// The same, but each holder that does not rest has used up a slice: it may take as long as its
+    /// step has fuel.
     Busy,
     /// All holders rest, and none of them can be evicted; some of them only because they are
     /// paused.
@@ -42,7 +42,7 @@ struct Holder {
     slot: Slot,
     /// It has refused to give its permit up or could not, and has perhaps not run since.
     refused: bool,
-    /// It has used up a slice while somebody waited, and was not seen to rest since.
+    /// It has used up a slice while a process waited, and was not seen to rest since.
     long: bool,
 }
 
@@ -52,15 +52,15 @@ pub(super) struct PermitHolders {
     allocation: Allocation,
     holders: Vec<Option<Holder>>,
     free: Vec<u32>,
-    /// Holders that rest, with the time since when: oldest first.
+    /// Holders that rest, with the start of their rest: oldest first.
     victims: VecDeque<Victim>,
     /// Holders that are marked as having refused.
     refused: usize,
     /// Holders that are marked as being long in their step, and not as having refused.
     long: usize,
-    /// Whether the holders were looked through since the pressure began.
+    /// Whether the holders were searched since the pressure began.
     searched: bool,
-    /// Evictions that were asked for and are not over.
+    /// Evictions under way.
     evicting: usize,
 }
 
@@ -96,9 +96,8 @@ impl PermitHolders {
         self.free.push(seat.index);
     }
 
-    /// A holder came to rest while somebody waits for a permit. It may have run since, or have
-    /// ended: whoever says so is not the first to know. So what is kept here is only a hint, and
-    /// the place says what is so.
+    /// A holder came to rest while a process waits for a permit. It may have run since, or have
+    /// ended: the report may be late. So the entry is only a hint, and the place has the truth.
     pub(super) fn comes_to_rest<P, E>(&mut self, table: &Table<P, E>, seat: PermitHolder, slot: Slot, since: u64) {
         if !self.searched {
             // The search will find it.
@@ -117,21 +116,21 @@ impl PermitHolders {
         self.victims.push_back(victim);
     }
 
-    /// A holder has used up a slice while somebody waits for a permit. Gives whether that was not
-    /// known.
+    /// A holder has used up a slice while a process waits for a permit. Returns whether that is
+    /// new.
     pub(super) fn is_long(&mut self, seat: PermitHolder) -> bool {
         let before = self.long;
         self.mark(seat.index, |holder| (holder.refused, holder.long) = (false, true));
         self.long > before
     }
 
-    /// Whether this holder still stands there, and has not run since.
+    /// Whether this holder still has its seat, and has not run since.
     fn is_as_then<P, E>(&self, table: &Table<P, E>, (since, index, slot): Victim) -> bool {
         let stands = self.holders[index as usize].as_ref().is_some_and(|holder| holder.slot == slot);
         stands && since != u64::MAX && place(table, slot).since.load(Ordering::Relaxed) == since
     }
 
-    /// An eviction that [`Self::give_way`] asked for is over.
+    /// An eviction that [`Self::give_way`] asked for has ended.
     pub(super) fn eviction_ended(&mut self, seat: PermitHolder, eviction: Eviction) {
         self.evicting -= 1;
         match eviction {
@@ -140,7 +139,7 @@ impl PermitHolders {
         }
     }
 
-    /// Nobody waits for a permit any more.
+    /// No process waits for a permit any more.
     pub(super) fn relax(&mut self) {
         self.victims.clear();
         self.searched = false;
@@ -150,7 +149,7 @@ impl PermitHolders {
         }
     }
 
-    /// Who is to give its permit up, while `waiting` wait for one.
+    /// The holder that must give its permit up, while `waiting` processes wait for one.
     pub(super) fn give_way<P, E>(&mut self, table: &Table<P, E>, waiting: usize) -> Reclaim {
         if self.evicting >= waiting {
             return Reclaim::Wait;
@@ -194,9 +193,9 @@ impl PermitHolders {
         self.victims.make_contiguous().sort_unstable_by_key(|(since, _, slot)| (*since, slot.index));
     }
 
-    /// Whether all holders, which have refused to give way, have not run since. One that has run is
-    /// forgotten as a refuser: it is asked again when it rests. So each look either finds all as
-    /// they were or has less to do the next time.
+    /// Whether no holder, of all that have refused to give way, has run since. The refusal of one
+    /// that has run is cleared: it is asked again when it rests. So each look either finds all
+    /// unchanged or has less to do the next time.
     fn check_refusals<P, E>(&mut self, table: &Table<P, E>) -> Reclaim {
         let mut way = Reclaim::Stuck;
         for index in 0..self.holders.len() {
@@ -213,7 +212,7 @@ impl PermitHolders {
         way
     }
 
-    /// What [`Self::give_way`] has to say, as the holders themselves tell it: for an assertion.
+    /// The outcome of [`Self::give_way`] according to the holders themselves: for an assertion.
     pub(super) fn foresee<P, E>(&self, table: &Table<P, E>, waiting: usize) -> Reclaim {
         if waiting <= self.evicting {
             return Reclaim::Wait;
@@ -252,7 +251,7 @@ fn at_rest<P, E>(table: &Table<P, E>, slot: Slot) -> Option<Value> {
 /// The word of a holder that rests and cannot be evicted: it has refused to be and has not run
 /// since, or is held in the middle of a step.
 fn stays<P, E>(table: &Table<P, E>, slot: Slot) -> Option<Value> {
-    // The word first: who sees that it rests sees since when.
+    // The word first: a thread that sees that it rests also sees since when.
     let word = at_rest(table, slot)?;
     let refused = || place(table, slot).since.load(Ordering::Relaxed) == u64::MAX;
     (word.state() == State::Preempted || refused()).then_some(word)

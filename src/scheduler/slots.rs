@@ -1,14 +1,14 @@
 //! The slot table: where processes are, found by index and generation.
 //!
 //! Chunks of doubling size are allocated once and never moved or given back, so a lookup is two
-//! loads and writes no shared memory. Free places are kept by each worker for itself; they pass
-//! between workers in batches.
+//! loads and writes no shared memory. Each worker has its own free places; they pass between
+//! workers in batches.
 
 use super::place::Place;
 use crate::base::sync::{AtomicUsize, Mutex, Ordering};
 use std::sync::OnceLock;
 
-/// Places of the first chunk; each further one is twice as large as the one before. (A model pays
+/// Places of the first chunk; each further chunk is twice as large as the one before. (A model pays
 /// for each of them.)
 const FIRST: usize = if cfg!(loom) { 2 } else { 64 };
 /// Enough for every index of 32 bits.
@@ -41,7 +41,7 @@ impl<P, E> Table<P, E> {
         }
     }
 
-    /// The place of an index that was given out.
+    /// The place of an index that is in use.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> Option<&Place<P, E>> {
         let (chunk, offset) = locate(index);
@@ -53,8 +53,8 @@ impl<P, E> Table<P, E> {
         self.used.load(Ordering::Acquire)
     }
 
-    /// Moves free places into `free`: some that were given back, or a block of new ones. None: the
-    /// table is full.
+    /// Moves free places into `free`: some that were given back, or a block of new ones. `None` if
+    /// the table is full.
     fn refill(&self, free: &mut Vec<u32>) {
         {
             let mut shared = self.free.lock();
@@ -91,7 +91,7 @@ fn locate(index: u32) -> (usize, usize) {
 pub(crate) struct FreeSlots(Vec<u32>);
 
 impl FreeSlots {
-    /// A free place. None: the table is full.
+    /// A free place, `None` if the table is full.
     pub(crate) fn take<P, E>(&mut self, table: &Table<P, E>) -> Option<u32> {
         if self.0.is_empty() {
             table.refill(&mut self.0);
@@ -99,7 +99,7 @@ impl FreeSlots {
         self.0.pop()
     }
 
-    /// Gives a place back. What is more than two batches goes to the other workers.
+    /// Gives a place back. Places beyond two batches go to the other workers.
     pub(crate) fn give<P, E>(&mut self, table: &Table<P, E>, index: u32) {
         self.0.push(index);
         if self.0.len() >= 2 * BATCH {

@@ -1,4 +1,4 @@
-//! Starting a scheduler: with threads, or as workers that somebody else turns.
+//! Starting a scheduler: with threads, or as workers whose turns the caller drives.
 
 use super::handle::Handle;
 use super::local::Local;
@@ -10,21 +10,21 @@ use crate::base::{Clock, Monotonic};
 use crate::process::{Budget, Permit};
 use std::sync::{Arc, Weak};
 
-/// What a scheduler is started with.
+/// The configuration of a scheduler.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Worker threads, at least one.
     pub workers: usize,
-    /// What there is of the pool.
+    /// The capacity of the pool.
     pub capacity: Permit,
-    /// What there is outside the pool, for when nobody in it gives way. None: then everybody waits.
+    /// The budget outside the pool, for when no holder in it gives way. If `None`, all wait.
     pub outside: Option<Arc<Budget>>,
-    /// Where thieves begin to look is drawn from it.
+    /// Seeds the choice of the victim at which a thief begins.
     pub seed: u64,
-    /// Fuel of a slice: a worker whose turns have used so much since it last looked at the global
+    /// Fuel of a slice: a worker whose turns have used this much since it last looked at the global
     /// queue looks there first.
     pub slice_fuel: u64,
-    /// What timers are measured by.
+    /// The clock of the timers.
     pub clock: Clock,
     /// How many processes may live at once.
     pub processes_max: u32,
@@ -66,7 +66,7 @@ impl<C: Commit> Scheduler<C> {
     /// Starts the workers.
     ///
     /// # Errors
-    /// What the machine says where it gives no thread.
+    /// The error of the machine if it gives no thread.
     pub fn start(commit: Arc<C>, config: &Config) -> std::io::Result<Self> {
         let (shared, workers) = build(commit, config);
         let mut scheduler = Self { shared, threads: Vec::with_capacity(workers.len()) };
@@ -83,19 +83,19 @@ impl<C: Commit> Scheduler<C> {
         Handle(Arc::clone(&self.shared))
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.stats()
     }
 
-    /// The model's clock was moved: workers that sleep until a time look at it.
+    /// Reports that the model's clock was moved: workers that sleep until a time read it.
     #[cfg(shuttle)]
     pub fn clock_was_moved(&self) {
         self.shared.sleep.clock_was_moved();
     }
 
-    /// Has the workers leave after their slice, and waits for them.
+    /// Stops the workers after their slice, and joins them.
     pub(crate) fn stop(&mut self) {
         self.shared.advance(Phase::Stopped);
         self.shared.sleep.wake_all();
@@ -103,7 +103,8 @@ impl<C: Commit> Scheduler<C> {
         for thread in self.threads.drain(..) {
             // A step that drops its own scheduler cannot wait for itself.
             if thread.thread().id() != own {
-                // A worker catches what steps throw; if it panicked all the same, it has said so.
+                // A worker catches the panics of steps; if it panicked all the same, that was
+                // reported.
                 let _ = thread.join();
             }
         }
@@ -123,7 +124,7 @@ impl<C: Commit> std::fmt::Debug for Scheduler<C> {
     }
 }
 
-/// A scheduler without threads: its caller says whose turn it is. For simulation.
+/// A scheduler without threads: its caller chooses which worker has its turn. For simulation.
 pub struct VirtualScheduler<C: Commit> {
     pub(crate) shared: Arc<Shared<C>>,
     pub(super) workers: Vec<(Worker<C>, Option<Bed>)>,
@@ -146,7 +147,7 @@ impl<C: Commit> VirtualScheduler<C> {
     /// Gives a worker one turn. One that sleeps wakes for it.
     ///
     /// # Panics
-    /// Where there is no such worker.
+    /// If there is no such worker.
     pub fn turn(&mut self, worker: usize) -> TurnOutcome {
         let (worker, bed) = &mut self.workers[worker];
         if let Some(bed) = bed.take() {
@@ -160,10 +161,11 @@ impl<C: Commit> VirtualScheduler<C> {
         turned
     }
 
-    /// Lets a worker sleep whose turn came to nothing, as its thread would. False: it is needed.
+    /// Puts a worker to sleep whose turn found nothing, as its thread would. Returns `false` if it
+    /// is needed.
     ///
     /// # Panics
-    /// Where there is no such worker.
+    /// If there is no such worker.
     pub fn sleep(&mut self, worker: usize) -> bool {
         let (worker, bed) = &mut self.workers[worker];
         if bed.is_none() {
@@ -172,10 +174,10 @@ impl<C: Commit> VirtualScheduler<C> {
         bed.is_some()
     }
 
-    /// Whether a worker sleeps. One that was woken, or whose time has come, does not any more.
+    /// Whether a worker sleeps. It no longer does once it was woken or its deadline has passed.
     ///
     /// # Panics
-    /// Where there is no such worker.
+    /// If there is no such worker.
     pub fn is_asleep(&mut self, worker: usize) -> bool {
         let (worker, bed) = &mut self.workers[worker];
         if let Some(lies) = bed.take_if(|bed| worker.wakes(bed)) {
@@ -184,7 +186,7 @@ impl<C: Commit> VirtualScheduler<C> {
         bed.is_some()
     }
 
-    /// When the first of the workers that sleep wakes by itself. None: none does.
+    /// When the first of the sleeping workers wakes by itself. `None` if none does.
     #[must_use]
     pub fn next_waking(&self) -> Option<Monotonic> {
         self.workers.iter().filter_map(|(_, bed)| bed.as_ref()?.deadline).min()
@@ -196,13 +198,13 @@ impl<C: Commit> VirtualScheduler<C> {
         self.shared.timers.next()
     }
 
-    /// A port for what happens outside.
+    /// A port for requests from outside.
     #[must_use]
     pub fn handle(&self) -> Handle<C> {
         Handle(Arc::clone(&self.shared))
     }
 
-    /// What it has done so far.
+    /// Its counters so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.stats()

@@ -1,4 +1,4 @@
-//! What the scheduler counts.
+//! The counters of the scheduler.
 
 use crate::base::sync::{AtomicU64, Ordering};
 
@@ -6,7 +6,7 @@ use crate::base::sync::{AtomicU64, Ordering};
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
         /// The counters of one worker, which alone writes them. On cache lines of their own:
-        /// reading them disturbs nobody.
+        /// reading them slows no other worker.
         #[derive(Debug)]
         #[repr(align(128))]
         pub(crate) struct Counters { $(pub(crate) $name: Counter,)* }
@@ -17,20 +17,20 @@ macro_rules! counters {
             }
         }
 
-        /// What the scheduler has done so far. The counters are read one after another while
-        /// workers go on, so they may not fit each other to the last one.
+        /// The counters of the scheduler so far. They are read one after another while workers go
+        /// on, so their sums may differ slightly.
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
         #[non_exhaustive]
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)*
-            /// Evictions that gave a permit on.
+            /// Evictions that passed a permit on.
             pub evictions: u64,
             /// Times that a process had to wait for its permit.
             pub admissions_waited: u64,
             /// Permits that were given outside the pool.
             pub admitted_outside: u64,
-            /// Processes that were refused, since nobody gave way and there was no room outside the
-            /// pool.
+            /// Processes that were refused, since no holder gave way and there was no room outside
+            /// the pool.
             pub admissions_refused: u64,
             /// Processes that wait for a permit now.
             pub admitting: u64,
@@ -55,13 +55,13 @@ counters! {
     steps,
     /// Slices that were used up.
     preemptions,
-    /// Slices that took more than 10 ms. Zero where the commit point is not timed.
+    /// Slices that took more than 10 ms. Zero if the commit point is not timed.
     slow_steps,
     /// Times that a worker took jobs of another.
     steals,
     /// Times that a worker went to sleep.
     parks,
-    /// Events for processes that had ended, and events that a process did not hear before it ended.
+    /// Events for processes that had ended, and events that a process did not get before it ended.
     dropped_events,
     /// Processes that were started.
     spawned,
@@ -84,8 +84,8 @@ impl Counter {
         Self(AtomicU64::new(0))
     }
 
-    /// Only by the one writer. Release, so that who reads `completed` and then `spawned` finds each
-    /// end's start.
+    /// Called only by the one writer. Release, so that a thread that reads `completed` and then
+    /// `spawned` finds each end's start.
     #[inline]
     pub(crate) fn add(&self, count: u64) {
         self.0.store(self.0.load(Ordering::Relaxed) + count, Ordering::Release);

@@ -1,18 +1,17 @@
 //! Timers: a queue of our own, by due time and then in the order in which they were set.
 //!
-//! Nobody is woken for a timer but the one worker that is parked longest with the nearest deadline,
-//! the *keeper*; busy workers look at the nearest due time between turns. So a host that has
-//! nothing to do until a timer is due makes no system call until then.
+//! The only worker that is woken for a timer is the *keeper*, which has been parked longest, with
+//! the nearest deadline; busy workers look at the nearest due time between turns. So a host that
+//! has nothing to do until a timer is due makes no system call until then.
 //!
-//! - **T1** `next` is when the queue's first timer is due: it changes under the lock, with the
+//! - **T1** `next` is the due time of the queue's first timer: it changes under the lock, with the
 //!   queue.
-//! - **T2** A worker that parks while a timer is set either becomes the keeper, or there is one
-//!   with a deadline as early.
+//! - **T2** A worker that parks while a timer is set becomes the keeper, unless there is one with a
+//!   deadline as early.
 //! - **T3** Timers that are due are drained as one batch.
 //!
-//! Where timers lie dense, keepers rest at least [`REST`] between two batches: 100,000 timers
-//! within two seconds are 8,000 parks and not 100,000. A timer that stands alone is as precise as
-//! the machine parks.
+//! If timers are dense, keepers rest at least [`REST`] between two batches: 100,000 timers within
+//! two seconds are 8,000 parks and not 100,000. A single timer is as precise as the machine parks.
 //!
 //! When the only awake worker is in the middle of a slice, a timer is late by the rest of that
 //! slice.
@@ -22,12 +21,12 @@ use crate::base::sync::{AtomicU64, Mutex, Ordering};
 use crate::process::Micros;
 use std::collections::BTreeMap;
 
-/// The least time between two batches that a keeper is woken for. Arbitrary: an eighth of what
-/// tokio's and Erlang's wheels may be late.
+/// The least time between two batches that a keeper is woken for. Arbitrary: an eighth of the
+/// lateness of tokio's and Erlang's wheels.
 const REST: Micros = Micros(250);
 const NEVER: u64 = u64::MAX;
 
-/// Names a timer that was set, so that it can be taken back.
+/// Names a timer that was set, so that it can be unset.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TimerId {
     due: Monotonic,
@@ -36,7 +35,7 @@ pub struct TimerId {
 }
 
 impl TimerId {
-    /// For whoever keeps timers in another way than the scheduler does.
+    /// For a [`Port`](super::Port) that has another timer queue than the scheduler's.
     #[must_use]
     pub fn new(due: Monotonic, number: u64) -> Self {
         Self { due, number }
@@ -49,7 +48,7 @@ impl TimerId {
     }
 }
 
-/// A B-tree and no heap, so that a timer can be taken out of its middle.
+/// A B-tree and not a heap, so that a timer can be removed from the middle.
 #[derive(Debug)]
 struct Queue<T> {
     timers: BTreeMap<TimerId, T>,
@@ -85,7 +84,7 @@ impl<T> Timers<T> {
         }
     }
 
-    /// Sets a timer. True: it is the first now.
+    /// Sets a timer. Returns its id, and whether it is now the first.
     pub(crate) fn set(&self, due: Monotonic, what: T) -> (TimerId, bool) {
         let mut queue = self.queue.lock();
         let timer = TimerId { due, number: queue.number };
@@ -98,7 +97,7 @@ impl<T> Timers<T> {
         (timer, first)
     }
 
-    /// Takes a timer back, unless it has fired. Nobody has to know: who sleeps for it wakes once
+    /// Unsets a timer, unless it has fired. No worker is woken: one that sleeps for it wakes once
     /// for nothing.
     pub(crate) fn unset(&self, timer: TimerId) {
         let mut queue = self.queue.lock();
@@ -107,7 +106,7 @@ impl<T> Timers<T> {
             self.next.store(queue.next(), Ordering::Release);
         }
         drop(queue);
-        // What it carried is foreign: its drop is no matter of the lock.
+        // Its content is foreign: it is dropped outside the lock.
         drop(what);
     }
 
@@ -132,7 +131,7 @@ impl<T> Timers<T> {
         self.drained.store(now.0, Ordering::Relaxed);
     }
 
-    /// The deadline of a worker that is about to park, if it has to keep the timers.
+    /// The deadline of a worker that is about to park, if it must be the keeper.
     pub(crate) fn keep(&self) -> Option<Monotonic> {
         let next = self.next.load(Ordering::Acquire);
         if next == NEVER {
@@ -145,8 +144,7 @@ impl<T> Timers<T> {
 
     /// The worker that parked until `deadline` is awake again.
     pub(crate) fn release(&self, deadline: Monotonic) {
-        // Somebody with an earlier deadline may have taken over; then there is nothing to take
-        // back.
+        // A keeper with an earlier deadline may have taken over; then there is nothing to undo.
         let _ = self.kept.compare_exchange(deadline.0, NEVER, Ordering::AcqRel, Ordering::Relaxed);
     }
 

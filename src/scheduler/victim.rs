@@ -1,4 +1,4 @@
-//! In which order a thief looks at the others.
+//! The order in which a thief visits its victims.
 
 /// Marsaglia's xorshift64 (Journal of Statistical Software 8 (14), 2003): small, seeded, and random
 /// enough to spread thieves.

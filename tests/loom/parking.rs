@@ -1,7 +1,7 @@
-//! Parking: nobody sleeps while there is work, however the two meet. A lost wake-up is a deadlock
-//! here, which loom reports.
+//! Parking: no worker sleeps while there is work, however the two meet. A lost wake-up is a
+//! deadlock here, which loom reports.
 //!
-//! The workers are the shipped ones, and so is whoever gives them work.
+//! The workers are the shipped ones, and so are the handles that give them work.
 
 use super::super::{Next, Wake};
 use super::world::{Bell, Model, Process};

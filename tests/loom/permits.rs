@@ -1,5 +1,5 @@
-//! Permits: who waits for one is given one by whichever worker is awake, or is woken for it; also
-//! where what leads there takes long and happens on other threads.
+//! Permits: a waiting process is given one by a worker that is awake, or is woken for it; also if
+//! the chores before that take long and happen on other threads.
 
 use super::super::{Next, Pause, Permitted};
 use super::world::{Bell, Model, ONE, Process};
@@ -176,7 +176,7 @@ fn a_newcomer_that_comes_while_a_holder_begins_to_wait_is_not_refused_for_what_i
     });
 }
 
-/// Another worker may look after the newcomer before the holder is seen to wait again.
+/// Another worker may serve the newcomer before the holder is seen to wait again.
 #[test]
 fn a_newcomer_goes_outside_the_pool_where_the_only_holder_refuses() {
     Model::of(2).permits(1).outside(1).check(|bench| {

@@ -1,8 +1,7 @@
-//! Each row of the transition table against what may come at the same time.
+//! Each row of the transition table against the operations that may come at the same time.
 //!
-//! Whoever is told to enqueue a process runs it at once in its own thread: then "exactly one
-//! enqueues" and "never stepped twice at once" are the same check, for a second one finds the body
-//! open.
+//! The thread that must enqueue a process runs it at once itself: then "exactly one enqueues" and
+//! "never stepped twice at once" are the same check, since a second thread finds the body open.
 
 use super::super::admission::Joins;
 use super::super::buffers::Buffers;
@@ -13,7 +12,7 @@ use crate::process::Permit;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-/// Told that it was enqueued, stepped, and what it heard.
+/// Records that it was enqueued and stepped, and its events.
 #[derive(Default)]
 struct Witness {
     events: Vec<u32>,
@@ -100,7 +99,7 @@ impl Model {
         }
     }
 
-    /// Posts, and runs the process where that woke it. True: it was woken.
+    /// Posts, and runs the process if that woke it. Returns whether it did.
     fn post(&self, event: u32, wake: Wake, next: Next) -> bool {
         match self.place.post(GENERATION, event, wake, None) {
             Posted::Woken(first) => {
@@ -411,7 +410,7 @@ fn events_for_one_that_is_admitting_wait_for_it() {
     );
 }
 
-/// After an eviction whoever is told so joins the admission queue; here it gets its permit at once.
+/// After an eviction the process joins the admission queue; here it gets its permit at once.
 fn admitted(model: &Model, next: Next) {
     if model.place.word.queue() == Heard::Admit {
         assert!(model.place.word.admit(GENERATION), "joined twice");
@@ -523,8 +522,7 @@ fn resume(model: &Model, next: Next) {
     }
 }
 
-/// Whoever finds it without its permit and resumed, or resumed and without its permit, has it go
-/// on: one of them does.
+/// Exactly one of the threads, that of the eviction or that of the resume, makes it go on.
 #[test]
 fn an_eviction_of_one_that_is_held_while_it_is_resumed() {
     race(
@@ -571,7 +569,7 @@ fn one_that_is_evicted_while_it_is_held_is_resumed_while_it_is_interrupted() {
         |model| resume(model, Next::Blocked),
         |model| match model.place.word.interrupt(GENERATION, Interrupt::Cancel) {
             Heard::Pending => {}
-            // It has been admitted and has run meanwhile.
+            // It was admitted and has run meanwhile.
             Heard::Woken => model.run(None, Next::Blocked),
             other => unreachable!("it has waited for a permit before: {other:?}"),
         },
@@ -673,8 +671,7 @@ fn what_comes_while_one_is_paused_is_heard_after_it() {
     );
 }
 
-/// Whoever looks through the table finds it as soon as its word says that it lives, and sees all of
-/// it.
+/// A search of the table finds it as soon as its word says that it lives, and sees all of it.
 #[test]
 fn one_that_is_interrupted_while_it_is_spawned() {
     race(

@@ -1,4 +1,4 @@
-//! Shutdown: whoever was accepted is cancelled, and all have ended when it is over.
+//! Shutdown: every accepted process is cancelled, and all have ended when it returns.
 
 use super::super::Next;
 use super::world::{Bell, Model, Process};

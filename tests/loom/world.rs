@@ -1,4 +1,5 @@
-//! What the models run: the shipped workers and handles, with a commit point that steps closures.
+//! The parts of the models: the shipped workers and handles, with a commit point that steps
+//! closures.
 
 use super::super::shared::Shared;
 use super::super::start::build;
@@ -23,7 +24,7 @@ type Step = Box<dyn FnMut(&mut dyn Port<World>, Turn, &[u32]) -> Next + Send>;
 /// A process.
 pub(super) struct Process {
     step: Step,
-    /// How often it does not let itself be evicted.
+    /// How many evictions it refuses.
     refuses: u32,
     /// Evictions, admissions and drops of it take long.
     is_slow: bool,
@@ -84,7 +85,7 @@ impl Process {
     }
 }
 
-/// The commit point. A timer wakes whom it names.
+/// The commit point. A timer wakes the process that it names.
 pub(super) struct World;
 
 impl Commit for World {
@@ -97,7 +98,7 @@ impl Commit for World {
         (process.step)(port, turn, events)
     }
 
-    /// What loom itself finds within a step arrives here: it must not be taken for the end of a
+    /// A panic of loom itself within a step arrives here: it must not count as the end of a
     /// process.
     fn panicked<P: Port<Self>>(&self, _: &mut P, slot: Slot, _: &mut Process, message: &str) {
         eprintln!("{slot:?}: {message}");

@@ -1,5 +1,5 @@
-//! A commit point that throws wherever it is asked something: workers and other threads of the
-//! scheduler live on.
+//! A commit point that panics in every one of its functions: workers and other threads of the
+//! scheduler survive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};

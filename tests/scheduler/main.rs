@@ -162,8 +162,7 @@ fn a_slow_drop_holds_no_worker_up() {
     finish(scheduler);
 }
 
-/// It is counted as ended when it begins to be dropped; but whoever has waited for the shutdown may
-/// take its memory away.
+/// It counts as ended when its drop begins; but after the shutdown the caller may free its memory.
 #[test]
 fn a_shutdown_waits_for_what_is_dropped_aside() {
     struct Held(Arc<AtomicBool>);

@@ -80,7 +80,7 @@ impl Drop for Process {
     }
 }
 
-/// What becomes of an eviction.
+/// How an eviction ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Evicts {
     AtOnce,

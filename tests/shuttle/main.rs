@@ -24,15 +24,14 @@ fn schedules() -> usize {
     std::env::var("WFHOST_SHUTTLE_SCHEDULES").map_or(300, |text| text.parse().expect("a number"))
 }
 
-/// What is lost on one worker another one would find; what two workers tell each other a third may
-/// miss.
+/// Another worker would find a job that one loses; a third may miss what two exchange.
 const ANY: &[usize] = &[1, 2, 3];
 
 /// The time at which a schedule begins: long after the last timers, so that nobody rests between
 /// two batches of them.
 const START: Monotonic = Monotonic(1_000);
 
-/// Steps of an unfair schedule before it is given up. Arbitrary: fair ones take a few thousand.
+/// Steps of an unfair schedule before it is abandoned. Arbitrary: fair ones take a few thousand.
 const STEPS_MAX: usize = 100_000;
 
 /// What a schedule begins with.
@@ -69,8 +68,8 @@ impl Bench {
     }
 }
 
-/// Runs a scheduler with the world's commit point, then shuts it down: all must have ended, and
-/// nobody may have complained.
+/// Runs a scheduler with the world's commit point, then shuts it down: all must have ended, and no
+/// check may have failed.
 fn check(workers: &[usize], permits: u32, test: fn(&Bench)) {
     check_outside(workers, permits, None, test);
 }
@@ -110,8 +109,8 @@ fn check_one(workers: usize, permits: u32, room: Option<u64>, test: fn(&Bench)) 
     };
     // Two ways to draw schedules: evenly, and with few switches at the worst places (Burckhardt et
     // al., ASPLOS 2010). The second is unfair: where one thread waits by looking again and again
-    // for what another does, the other may never have its turn. Such a schedule is given up and
-    // proves nothing; the first way, which is fair, fails where nothing gets on.
+    // for what another does, the other may never have its turn. Such a schedule is abandoned and
+    // proves nothing; the first way, which is fair, fails if there is no progress.
     shuttle::check_random(run, schedules());
     let mut config = shuttle::Config::new();
     config.max_steps = shuttle::MaxSteps::ContinueAfter(STEPS_MAX);

@@ -1,4 +1,4 @@
-//! What is stepped under shuttle.
+//! The processes that shuttle steps.
 
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use shuttle::sync::{Arc, Condvar, Mutex};
@@ -9,7 +9,7 @@ use wfhost::scheduler::{Commit, Next, Permitted, Port, Slot, Turn, Wake};
 /// A permit that takes one of everything.
 pub(crate) const ONE: Permit = Permit { instances: 1, core_instances: 1, memories: 1, tables: 1, bytes: 0 };
 
-/// The same for a process that does not let itself be evicted, and takes long to say so.
+/// The same for a process that refuses its eviction, after a long time.
 pub(crate) const STAYS: Permit = Permit { bytes: 1, ..ONE };
 
 /// The same for a process whose evictions, admissions and drops take long.
@@ -20,7 +20,7 @@ pub(crate) const SLOW: Permit = Permit { bytes: 2, ..ONE };
 pub(crate) struct World {
     complaints: Mutex<Vec<String>>,
     results: Mutex<Option<Done>>,
-    /// How many have come to where all meet.
+    /// How many have come to the meeting point.
     met: (Mutex<usize>, Condvar),
 }
 

@@ -1,5 +1,5 @@
-//! Who runs what, when two workers compute fib(4) by spawning: the rules of fork and join, turn by
-//! turn.
+//! Which worker runs which process when two compute fib(4) by spawning: the rules of fork and join,
+//! turn by turn.
 
 use std::sync::{Arc, Mutex};
 use wfhost::base::Monotonic;

@@ -1,5 +1,5 @@
-//! Nothing that is ready starves, whatever else goes on: pairs that wake each other for ever,
-//! processes that are always ready, and hogs that use up every slice.
+//! No ready process starves, whatever else runs: pairs that wake each other for ever, processes
+//! that are always ready, and hogs that use up every slice.
 
 use std::sync::{Arc, Mutex};
 use wfhost::process::Permit;
@@ -138,6 +138,6 @@ fn whoever_is_ready_runs_within_a_bounded_number_of_turns() {
     }
     println!("players, yielders, hogs, listeners waited at most {longest:?} turns of all workers");
     // Three workers look at the global queue every 61 turns each, and at most some dozen processes
-    // are in line: without the rules somebody waits all the 20,000 turns.
+    // are in line: without the rules some process waits all the 20,000 turns.
     assert!(longest.iter().all(|wait| *wait < 3_000), "{longest:?}");
 }
