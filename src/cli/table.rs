@@ -106,6 +106,11 @@ pub(in crate::cli) fn tenths(duration: Duration) -> String {
     format!("{}.{} s", duration.as_secs(), duration.subsec_millis() / 100)
 }
 
+/// A duration that is redrawn: its digits change with each tick, its width rarely.
+pub(super) fn seconds(elapsed: Duration) -> String {
+    if elapsed.as_secs() < 60 { tenths(elapsed) } else { duration(elapsed) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -183,6 +183,12 @@ fn steers(character: char) -> bool {
     }
 }
 
+/// Returns whether this process is in the foreground of its terminal, or has none.
+pub(super) fn is_in_front() -> bool {
+    let stderr = std::io::stderr();
+    rustix::termios::tcgetpgrp(&stderr).map_or(true, |group| group == rustix::process::getpgrp())
+}
+
 #[cfg(test)]
 mod tests {
     use super::{LINE_MAX, in_line, printable, printable_json, quoted};

@@ -267,22 +267,7 @@ impl RunView {
             ]
             .join(", "),
         );
-        let steps = projection.steps();
-        if !steps.is_empty() {
-            let mut table = Table::new(&["STEP", "STATUS", "ITEMS", "ATTEMPTS", "WHY"]).open();
-            let now = projection.time(system_time());
-            for node in &steps {
-                let items = if node.total > 1 { node.items() } else { String::new() };
-                let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
-                let status = if node.only_waits() { "waiting" } else { &node.status };
-                let taken = || node.taken_over.then(|| "taken over from the former run".to_owned());
-                let why = node.reason().or_else(|| waits::describe_in_full(node, now)).or_else(taken);
-                let why = why.into_iter().chain(self.queued(&node.node)).collect::<Vec<_>>().join("; ");
-                let why = in_line(&why).into_owned();
-                table.row(vec![node.node.clone(), status.to_owned(), items, attempts, why]);
-            }
-            let _ = write!(text, "\n{}", table.without_empty_columns().text());
-        }
+        text.push_str(&self.steps_text());
         if let Some(live) = live {
             text.push_str(&self.living_text(live));
         }
@@ -294,21 +279,45 @@ impl RunView {
         if !names.is_empty() {
             let _ = writeln!(text, "\nexposes {}", names.join(", "));
         }
-        if stored.status.is_some()
-            && self.is_readable
-            && let Some(outcome) = projection.outcome(&stored.id)
-        {
-            let _ = match &outcome.result {
-                Ok(Payload::Json(json)) => writeln!(text, "\noutputs {}", json.as_str()),
-                Ok(_) => Ok(()),
-                Err(problem) => {
-                    let cause = problem.data.as_ref().map(|data| data.to_value()["cause"].take());
-                    let said = cause.as_ref().and_then(reasons::said).map_or_else(String::new, |said| said + "\n");
-                    write!(text, "\n{}\n{said}", in_line(&problem.to_string()))
-                }
-            };
-        }
+        text.push_str(&self.outcome_text());
         text
+    }
+
+    fn steps_text(&self) -> String {
+        let steps = self.projection.steps();
+        if steps.is_empty() {
+            return String::new();
+        }
+        let mut table = Table::new(&["STEP", "STATUS", "ITEMS", "ATTEMPTS", "WHY"]).open();
+        let now = self.projection.time(system_time());
+        for node in &steps {
+            let items = if node.total > 1 { node.items() } else { String::new() };
+            let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
+            let status = if node.only_waits() { "waiting" } else { &node.status };
+            let taken = || node.taken_over.then(|| "taken over from the former run".to_owned());
+            let why = node.reason().or_else(|| waits::describe_in_full(node, now)).or_else(taken);
+            let why = why.into_iter().chain(self.queued(&node.node)).collect::<Vec<_>>().join("; ");
+            let why = in_line(&why).into_owned();
+            table.row(vec![node.node.clone(), status.to_owned(), items, attempts, why]);
+        }
+        format!("\n{}", table.without_empty_columns().text())
+    }
+
+    /// The outputs of a run that has ended, or why there are none.
+    fn outcome_text(&self) -> String {
+        let has_ended = self.stored.status.is_some() && self.is_readable;
+        let Some(outcome) = has_ended.then(|| self.projection.outcome(&self.stored.id)).flatten() else {
+            return String::new();
+        };
+        match &outcome.result {
+            Ok(Payload::Json(json)) => format!("\noutputs {}\n", json.as_str()),
+            Ok(_) => String::new(),
+            Err(problem) => {
+                let cause = problem.data.as_ref().map(|data| data.to_value()["cause"].take());
+                let said = cause.as_ref().and_then(reasons::said).map_or_else(String::new, |said| said + "\n");
+                format!("\n{}\n{said}", in_line(&problem.to_string()))
+            }
+        }
     }
 
     /// The guests of a step that wait for a slot.

@@ -7,8 +7,8 @@
 
 use crate::cli::report::invocation::Invocation;
 use crate::cli::report::waits;
-use crate::cli::table::{duration, tenths, took};
-use crate::cli::terminal::{Terminal, fit, in_line, printable};
+use crate::cli::table::{duration, seconds, took};
+use crate::cli::terminal::{Terminal, fit, in_line, is_in_front, printable};
 use crate::cli::watch::backlog::Backlog;
 use crate::cli::watch::events::{EventSource, RemoteEvents};
 use crate::cli::watch::redraw::{Redraw, Size};
@@ -485,21 +485,10 @@ impl Progress {
     }
 }
 
-/// Returns whether this process is in the foreground of its terminal, or has none.
-fn is_in_front() -> bool {
-    let stderr = std::io::stderr();
-    rustix::termios::tcgetpgrp(&stderr).map_or(true, |group| group == rustix::process::getpgrp())
-}
-
 /// The instant of this process's clock that is as long ago as that time by the system's clock.
 fn since(at: Timestamp) -> Instant {
     let now = Instant::now();
     now.checked_sub(Duration::from_micros(system_time().0.saturating_sub(at.0))).unwrap_or(now)
-}
-
-/// A duration that is redrawn: its digits change with each tick, its width rarely.
-fn seconds(elapsed: Duration) -> String {
-    if elapsed.as_secs() < 60 { tenths(elapsed) } else { duration(elapsed) }
 }
 
 #[cfg(test)]
