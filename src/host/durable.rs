@@ -306,7 +306,7 @@ impl Host {
             sink: options.sink,
             watcher: options.watcher,
         };
-        let run = self.shared.kernel.resume(spec, &records)?;
+        let run = self.shared.kernel.recover(spec, &records)?;
         Ok(RunHandle { run })
     }
 

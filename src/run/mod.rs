@@ -1,53 +1,61 @@
-//! The commit point of a run: where what a step asks for is decided, recorded and made visible.
+//! The commit point of a run: where a step's requests are decided, recorded and made visible.
 //!
-//! A step's output becomes visible only through commit. Stepping is parallel, committing is serial within a run: the worker takes the
-//! run's lock, decides each command against the other processes' queues, names and links, appends the step's record, and only then
-//! lets out what follows. So a consumer's record always follows its cause's, whatever the number of workers, and every prefix of the
-//! log is causally closed. What comes from outside a step is recorded the same way when it reaches its queue.
+//! A step's output becomes visible only through commit. Stepping is parallel, committing is serial
+//! within a run: the worker takes the run's lock, decides each command against the other processes'
+//! queues, names and links, appends the step's record, and only then releases the consequences. So
+//! a consumer's record always follows that of its cause, whatever the number of workers, and every
+//! prefix of the log is causally closed. Arrivals from outside a step are recorded the same way
+//! when they reach their queue.
 //!
-//! - **I1** Nothing is seen by another process, a handler or a person before the record that caused it is in the log; nothing leaves
-//!   the host before that record is durable.
-//! - **I2** Whatever depends on timing is decided once, under the lock, and stands in the record. The state of a run is a function of
-//!   its records alone.
-//! - **I3** At most one answer reaches a tag: the first one recorded. Later ones are dropped and counted.
-//! - **I4** A process has one exit. Everybody tied to it hears it in the commit that records it.
+//! - **I1** Nothing is visible to another process, a handler or a person before the record that
+//!   caused it is in the log; nothing leaves the host before that record is durable.
+//! - **I2** Whatever depends on timing is decided once, under the lock, and stands in the record.
+//!   The state of a run is a function of its records alone.
+//! - **I3** At most one answer reaches a tag: the first one recorded. Later ones are dropped and
+//!   counted.
+//! - **I4** A process has one exit. Every process tied to it is notified in the commit that records
+//!   it.
 //! - **I5** Events are posted under the lock: the order of each queue is the order of the log.
 //! - **I6** A run ends when its root has ended and every process is gone.
-//! - **I7** Everything that a process can make the host hold is bounded, and each bound has its own problem.
+//! - **I7** Everything that a process can make the host hold is bounded, and each bound has its own
+//!   problem.
 //!
 //! # Who waits for what
 //!
-//! Whoever says that records are durable takes the list of runs and a run's commit lock. So nobody waits with one of these, for anything:
-//! both are `Brief`, and each wait below asserts in a debug build that its thread has none. All other locks are
-//! leaves among these, taken for a computation, but for the reader's connection and the pen of the journal.
+//! A thread that reports records as durable takes the list of runs and a run's commit lock. So no
+//! thread waits for anything while it holds one of these: both are `Brief`, and each wait below
+//! asserts in a debug build that its thread holds neither. All other locks are leaves among these,
+//! held for a computation, except the reader's connection and the write lock of the journal.
 //!
-//! | thread | waits for | has meanwhile | ends, since |
+//! | thread | waits for | holds meanwhile | ends, since |
 //! |---|---|---|---|
-//! | worker | work, in `park` | nothing | whoever makes work notifies |
-//! | worker | room on a full disk, before a step (`Stall`) | the process | the journal's thread needs no worker to try again; whoever ends the host ends the stall |
-//! | — | room in the journal's backlog, before a step (`Backlog`) | — | nobody waits: the process is paused until the journal's thread lets it go on |
-//! | worker, or `aside` of the scheduler | the disk, where an instance is made of a snapshot | the process | it reads another file than the journal's thread writes |
-//! | worker | the disk, where a step is tried again from the records | the process | it reads; what the reader's connection waits for is in the line of the pen |
-//! | `waking`, and whoever does something with a parked run | the disk, to take the run up | that the run is being taken up | as before; others who want the run wait for this one, and none of these is the journal's thread |
+//! | worker | work, in `park` | nothing | a thread that makes work notifies |
+//! | worker | room on a full disk, before a step (`Stall`) | the process | the journal's thread needs no worker to try again; ending the host ends the stall |
+//! | — | room in the journal's backlog, before a step (`Backlog`) | — | no thread waits: the process is paused until the journal's thread lets it continue |
+//! | worker, or `aside` of the scheduler | the disk, when an instance is made from a snapshot | the process | it reads another file than the journal's thread writes |
+//! | worker | the disk, when a step is tried again from the records | the process | it reads; for the reader's connection see the row of the write lock |
+//! | `waking`, and a caller that acts on a parked run | the disk, to recover the run | the mark that the run is being recovered | as before; others who want the run wait for this thread, and none of them is the journal's thread |
 //! | `snapshots` of the run room | work | nothing | it hands snapshots to the journal, which takes or drops them at once |
-//! | `journal` | work, the time until a full disk is tried again | nothing | its own time, or whoever appends |
-//! | `journal` | the pen, SQLite's lock | the group | whoever has the pen reads and writes the file, and waits for no thread of this process; another process's transaction ends, or is said to last |
-//! | `journal` | the list of runs, a commit lock, to tell | nothing | both are brief |
-//! | `checkpoint` | work, the pen | nothing | as above |
+//! | `journal` | work, the time until a full disk is tried again | nothing | that time passes, or an append notifies it |
+//! | `journal` | the write lock, SQLite's lock | the group | the holder of the write lock reads and writes the file, and waits for no thread of this process; another process's transaction ends, or is reported to last |
+//! | `journal` | the list of runs, a commit lock, to report durable records | nothing | both are brief |
+//! | `checkpoint` | work, the write lock | nothing | as above |
 //! | `snapshots` of the journal | work; its group's records, to be durable | nothing | the journal's thread never waits for it |
-//! | who begins a run | room in the backlog (`Journal::begin`) | nothing | the journal's thread takes what gathered; nobody knows of the run yet |
-//! | who takes a run up | that this process has let go of it (`Journal::take_up`) | nothing, not even the reader's connection | the journal's thread makes it durable |
-//! | who reads or writes runs that are not in memory | the reader's connection, then the pen | the one while it waits for the other | as in the line of the pen |
-//! | who drops the last handle of a journal | its threads | nothing; the journal's own thread does not wait for itself | they end when what was handed over is durable, or never will be |
-//! | who asks for an outcome, an event, an acknowledgement, or flushes | that it comes | nothing | it is an embedder's own thread, or a task of a runtime |
-//! | who ends a host | its workers, its calls for a time, the journal | nothing | a worker's slice ends; steps are let begin before |
-//! | `wfhost-control` | connections, requests, events; and as who does something with a run | nothing | a run and a journal never wait for it: what it does not take is dropped and counted |
-//! | a handler, on a runtime | what it asks for | the way back of its call | no run waits for it on a thread: its answer is an event |
+//! | a caller that begins a run | room in the backlog (`Journal::begin`) | nothing | the journal's thread takes what gathered; no other thread knows of the run yet |
+//! | a caller that recovers a run | this process to release it (`Journal::recover`) | nothing, not even the reader's connection | the journal's thread makes the release durable |
+//! | a caller that reads or writes runs that are not in memory | the reader's connection, then the write lock | the one while it waits for the other | as in the row of the write lock |
+//! | a thread that drops the last handle of a journal | its threads | nothing; the journal's own thread does not wait for itself | they end when everything handed over is durable, or never will be |
+//! | a caller that waits for an outcome, an event, an acknowledgement, or a flush | its arrival | nothing | it is an embedder's own thread, or a task of a runtime |
+//! | a caller that ends a host | its workers, its calls for a time, the journal | nothing | a worker's slice ends; steps are allowed to begin before |
+//! | `wfhost-control` | connections, requests, events; and like a caller that acts on a run | nothing | a run and a journal never wait for it: events that it does not take are dropped and counted |
+//! | a handler, on a runtime | whatever it asks for | the reply of its call | no run waits for it on a thread: its answer is an event |
 //!
-//! This room knows the scheduler's seam, not what is behind it; programs, not what makes them; handlers' seam, not handlers.
+//! This room knows the scheduler's seam, not what is behind it; programs, not what makes them;
+//! the handlers' seam, not handlers.
 //!
-//! *Rejected.* A lock per process instead of one per run: sends, links and names would need ordered multi-locks, and the log would
-//! still need one order. Replaying decisions instead of recording them: mailbox bounds, races for names and the clock depend on timing.
+//! *Rejected.* A lock per process instead of one per run: sends, links and names would need ordered
+//! multi-locks, and the log would still need one order. Replaying decisions instead of recording
+//! them: mailbox bounds, races for names and the clock depend on timing.
 
 mod commit;
 mod record;

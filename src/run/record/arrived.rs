@@ -1,27 +1,27 @@
-//! What comes from outside of a step, as it is recorded.
+//! Arrivals: what reaches a run from outside a step, as it is recorded.
 
 use super::kinds::Digest;
 use super::wire::{Damaged, Source, Wire, unknown};
 use crate::process::{Answer, Message, Micros, Payload, Pid, Tag, Timestamp};
 use std::sync::Arc;
 
-/// Something from outside a step.
+/// An arrival from outside a step.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Arrived {
-    /// When.
+    /// Microseconds since 1970, by the host's clock.
     pub at: Timestamp,
-    /// Which act of somebody it was, where that has an id.
+    /// The act that it came by, if that has an id.
     pub act: Option<ActId>,
-    /// What.
+    /// What arrived.
     pub news: News,
 }
 
-/// What an act is known by: the same act comes twice where its answer was lost.
+/// Identifies an act: the same act arrives twice if its answer was lost.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct ActId {
-    /// Chosen by whoever acts.
+    /// Chosen by the caller.
     pub id: Arc<str>,
-    /// Of what was asked for.
+    /// The digest of what was asked for.
     pub digest: Digest,
 }
 
@@ -31,53 +31,53 @@ pub struct ActId {
 pub enum News {
     /// The answer to a call.
     Answered {
-        /// The process that asked.
+        /// The process that made the call.
         pid: Pid,
         /// The call.
         tag: Tag,
-        /// The answer.
+        /// What the handler gave.
         answer: Answer,
     },
-    /// A sleep is over.
+    /// A sleep has ended.
     Due {
         /// The process that sleeps.
         pid: Pid,
-        /// The sleep.
+        /// The command that asked for the sleep.
         tag: Tag,
     },
     /// A message from a call in flight.
     Message {
         /// The receiver.
         pid: Pid,
-        /// The message.
+        /// What the handler sent.
         message: Message,
     },
-    /// Somebody outside wants a process to end.
+    /// A caller outside the run asks a process to end.
     Cancel {
-        /// The process.
+        /// The process that is to end.
         pid: Pid,
-        /// Why.
+        /// The reason, for people.
         reason: Arc<str>,
-        /// How long it may go on; none: its own limit.
+        /// How long the process may continue; `None` for its own limit.
         grace: Option<Micros>,
     },
-    /// A signal: kept until a process has registered the name.
+    /// A signal: retained until a process has registered the name.
     Signal {
-        /// The name.
+        /// The name that it was sent under.
         name: Arc<str>,
         /// What it carries.
         body: Payload,
     },
-    /// An operator stops the run's processes from being stepped, or lets them go on.
+    /// An operator pauses (`true`) or unpauses the run's processes.
     Paused(bool),
     /// The run takes longer than it may: its root is asked to end.
     TimedOut {
-        /// How long it was to take at most.
+        /// How long the run was allowed to take.
         after: Micros,
     },
-    /// Somebody says that a call of which nobody knew whether it happened is to be sent again.
+    /// A call whose outcome was unknown is to be sent again.
     Again {
-        /// The process that asked.
+        /// The process that made the call.
         pid: Pid,
         /// The call.
         tag: Tag,

@@ -1,4 +1,4 @@
-//! How what processes say is written into records. The numbers of cases are never used again for something else.
+//! Encodes the types of [`crate::process`] in records. The numbers of cases are never reused.
 
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
 use crate::process::{

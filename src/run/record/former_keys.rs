@@ -7,51 +7,50 @@ use crate::process::Call;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The calls that were asked for in another run, by a digest of what follows the beginning of their
-/// keys.
+/// The calls of another run, by a digest of the part of their keys after the beginning.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct FormerKeys(pub(in crate::run) BTreeMap<Digest, FormerKey>);
 
-/// When the key of a call is used by a run that makes the call again.
+/// When a run that makes a call again uses the key of the former call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
-    /// Whatever the arguments: nobody knows whether the call happened.
+    /// Whatever the arguments: the outcome of the former call is unknown.
     Always,
     /// With the same arguments; with others the call has a new key.
     Same,
-    /// It has not been used: the call before it is known not to have happened.
+    /// The key has not been used: the former call is known not to have happened.
     Never,
 }
 
-/// The key of a call that was asked for in another run.
+/// The key of a call of another run.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub(in crate::run) struct FormerKey {
-    /// What its key begins with.
+    /// What the key begins with.
     pub(in crate::run) beginning: Arc<str>,
-    /// The handler and the arguments, where it is known what became of the call: with others it is
-    /// another call. None: nobody knows whether it happened, or this run has made it itself since,
-    /// and it keeps the key whatever its arguments.
+    /// The digest of handler and arguments, if the outcome of the call is known: a call with others
+    /// is another call. `None` if the outcome is unknown, or if this run has made the call itself
+    /// since; the key is then used whatever the arguments.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub(in crate::run) asked: Option<Digest>,
 }
 
 impl FormerKeys {
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The calls: a digest of what follows the beginning of the key, that beginning, and a digest of
-    /// the handler and the arguments where it is known what became of the call.
+    /// The calls: a digest of the part of the key after the beginning, that beginning, and a digest
+    /// of the handler and the arguments if the outcome of the call is known.
     pub fn iter(&self) -> impl Iterator<Item = (Digest, &Arc<str>, Option<Digest>)> {
         self.0.iter().map(|(path, known)| (*path, &known.beginning, known.asked))
     }
 
-    /// The key of the call with this path, `/` and what follows in it, and when it is used again.
-    /// None: no run has asked for it.
+    /// The key of the call with this path (`/` and the parts after it), and when it is used again.
+    /// `None` if no run has made the call.
     #[must_use]
     pub fn reuse(&self, path: &str) -> Option<(String, Reuse)> {
         let FormerKey { beginning, asked } = self.0.get(&digest_of(path))?;
@@ -59,7 +58,7 @@ impl FormerKeys {
         Some((format!("{beginning}{path}"), reuse))
     }
 
-    /// Whether all are of the first form, in which no arguments are noted.
+    /// Returns whether all are of the first form, which notes no arguments.
     pub(in crate::run) fn is_plain(&self) -> bool {
         self.0.values().all(|known| known.asked.is_none())
     }
@@ -69,17 +68,17 @@ impl FormerKeys {
         Self(keys)
     }
 
-    /// As [`Wire::put`] does, without the arguments.
+    /// Like [`Wire::put`], without the arguments.
     pub(in crate::run) fn put_plain(&self, out: &mut Vec<u8>) {
         self.put_each(out, |_, _| {});
     }
 
-    /// As [`Wire::take`] does, without the arguments.
+    /// Like [`Wire::take`], without the arguments.
     pub(in crate::run) fn take_plain(from: &mut Source) -> Result<Self, Damaged> {
         Self::take_each(from, |_| Ok(None))
     }
 
-    /// By where keys begin, which most of them have in common.
+    /// Writes the keys grouped by their beginning, which most of them share.
     fn put_each(&self, out: &mut Vec<u8>, put: impl Fn(&mut Vec<u8>, &FormerKey)) {
         let mut groups: BTreeMap<&Arc<str>, Vec<(&Digest, &FormerKey)>> = BTreeMap::new();
         for (path, known) in &self.0 {
@@ -112,18 +111,18 @@ impl FormerKeys {
     }
 }
 
-/// What follows the id of the first run, in the keys of what a run that repeats it makes for the
-/// first time: before a digest of what is asked for. No id of a run has it. Two runs that repeat the
-/// same one ask for the same under one key, and for other things under others.
+/// Follows the id of the first run in the keys of calls that a repeating run makes for the first
+/// time, and is followed by a digest of what the call asks for. No id of a run contains it. Two
+/// runs that repeat the same one ask for the same under one key, and for other things under others.
 pub(crate) const REPEATS: char = '~';
 
-/// What begins the keys of a run that repeats one of these keys.
+/// The beginning of the keys of a run that repeats a run with this beginning.
 #[must_use]
 pub fn repeats(keys: &str) -> Arc<str> {
     format!("{}{REPEATS}", keys.trim_end_matches(REPEATS)).into()
 }
 
-/// Where the key of a call begins that no run has made with these arguments.
+/// The beginning of the key of a call that no run has made with these arguments.
 pub(in crate::run) fn own_beginning(keys: &str, Digest(asked): Digest) -> Arc<str> {
     format!("{}{REPEATS}{:016x}", keys.trim_end_matches(REPEATS), asked as u64).into()
 }
@@ -132,7 +131,7 @@ pub(in crate::run) fn digest_of(path: &str) -> Digest {
     Digest::of(path.as_bytes())
 }
 
-/// What a call asks for.
+/// The digest of what a call asks for.
 pub(in crate::run) fn asked_of(call: &Call) -> Digest {
     let mut bytes = Vec::new();
     call.handler.put(&mut bytes);

@@ -17,19 +17,20 @@ pub const FORMAT: u8 = 1;
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Record {
-    /// The first record of every run.
+    /// How the run began: the first record of every run.
     Started(Box<Started>),
     /// A step and everything that was decided for it.
     Stepped(Box<Stepped>),
-    /// The end of a process that the process itself did not return. It is applied, never executed again.
+    /// The end of a process that the process itself did not return. It is applied, never executed
+    /// again.
     Died(Box<Died>),
-    /// Something from outside a step, when it reached its queue.
+    /// An arrival from outside a step, recorded when it reaches its queue.
     Arrived(Box<Arrived>),
     /// A call that is not safe to repeat is about to leave the host.
     Leaving {
-        /// The process that asked.
+        /// The process that made the call.
         pid: Pid,
-        /// The call.
+        /// The call that is about to be sent.
         tag: Tag,
     },
 }
@@ -37,47 +38,48 @@ pub enum Record {
 /// A step that a process took.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Stepped {
-    /// The process.
+    /// The process that took the step, or that died.
     pub pid: Pid,
     /// The number of the step, from 1.
     pub step: u64,
-    /// The time of its batch.
+    /// The time of its batch, in microseconds since 1970.
     pub at: Timestamp,
     /// How many events it took from the front of its queue.
     pub took: u32,
-    /// Fuel used. No part of the digest.
+    /// Fuel used. Not part of the digest.
     pub fuel: u64,
     /// The digest of status and commands.
     pub digest: Digest,
-    /// How it ended.
+    /// The status that the step ended with.
     pub status: Status,
-    /// It is a part of what the process gave: the next step is another, and takes no events.
+    /// Whether this is only a part of what the process gave: the next step is another part, and
+    /// takes no events.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub owes: bool,
     /// Its commands in order, and what was decided for each.
     pub decided: Vec<Decided>,
-    /// What it wrote.
+    /// The lines that it wrote.
     pub log: Vec<LogLine>,
-    /// Lines beyond the limit.
+    /// Lines dropped beyond the limit.
     pub log_dropped: u64,
 }
 
 /// A command and its decision.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Decided {
-    /// What was asked for.
+    /// What the process asked for.
     pub command: Command,
-    /// What was decided.
+    /// The one decision for it.
     pub decision: Decision,
 }
 
-/// What was decided for a command, once: a replay takes it from here.
+/// What was decided for a command, once: a replay uses this decision.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Decision {
     /// It is done, and there was nothing to decide.
     Done,
-    /// It has its answer at once.
+    /// The command has its answer at once.
     Answered(Answer),
     /// A sleep ends at this time.
     Due(Timestamp),
@@ -89,42 +91,43 @@ pub enum Decision {
     Delivered(Pid),
     /// The target is this process, which lives.
     Meant(Pid),
-    /// The target has ended. Pid 0 where there never was one of that name.
+    /// The target has ended. The pid is 0 if there never was a process of that name.
     Gone {
-        /// The target.
+        /// The target, or 0.
         pid: Pid,
-        /// Its ending.
+        /// How it ended.
         ending: Ending,
     },
-    /// It waits for a signal.
+    /// The call waits for a signal.
     Waits,
-    /// It has taken the oldest signal that was kept.
+    /// The call has taken the oldest signal that was retained.
     Took(Answer),
 }
 
 /// The end of a process that the process did not return.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Died {
-    /// The process.
+    /// The process that took the step, or that died.
     pub pid: Pid,
     /// The number of the step in which it died, or before which it was ended.
     pub step: u64,
-    /// When.
+    /// Microseconds since 1970.
     pub at: Timestamp,
     /// Fuel that the step had used.
     pub fuel: u64,
     /// Failed or cancelled.
     pub ending: Ending,
-    /// What the step wrote.
+    /// The lines that the step wrote.
     pub log: Vec<LogLine>,
-    /// Lines beyond the limit.
+    /// Lines dropped beyond the limit.
     pub log_dropped: u64,
 }
 
-/// The digest of a step's status and commands: XXH3 of 128 bits over their bytes in the record.
+/// The digest of a step's status and commands: 128-bit XXH3 of their bytes in the record.
 ///
-/// It tells a guest that behaves otherwise in a replay; it is no protection against whoever can write the records. BLAKE3 would
-/// cost more than all the rest of a small step's commit, and XXH3's definition is as fixed.
+/// It detects a guest that behaves differently in a replay; it does not protect against anybody who
+/// can write the records. BLAKE3 would cost more than the rest of a small step's commit, and XXH3's
+/// definition is as fixed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(transparent)]
 pub struct Digest(pub u128);
@@ -149,7 +152,7 @@ impl std::fmt::Debug for Digest {
     }
 }
 
-/// Writes what a step gave: the bytes that the digest is of.
+/// Writes what a step gave: the bytes that the digest covers.
 #[inline]
 pub(in crate::run) fn put_act(out: &mut Vec<u8>, status: &Status, commands: &[Command]) {
     status.put(out);
@@ -159,7 +162,7 @@ pub(in crate::run) fn put_act(out: &mut Vec<u8>, status: &Status, commands: &[Co
     }
 }
 
-/// Bytes of what a step gave with all of its parts, as it would be written whole. `out` is as it was.
+/// The size in bytes of a step with all of its parts, as if written whole. Leaves `out` unchanged.
 pub(in crate::run) fn whole_bytes(out: &mut Vec<u8>, status: &Status, parts: [&[Command]; 2]) -> usize {
     let end = out.len();
     let mut bytes = 0;
@@ -188,12 +191,14 @@ pub(in crate::run) struct SteppedHead {
     pub(in crate::run) owes: bool,
 }
 
-/// The kinds of `stepped` records: one that is whole or the last of its parts, and one that others follow.
+/// The kinds of `stepped` records: one that is whole or the last of its parts, and one that other
+/// parts follow.
 const STEPPED: u8 = 1;
 const STEPPED_IN_PART: u8 = 5;
 
 impl SteppedHead {
-    /// Writes the head and the act, and puts the act's digest into the head. Gives the bytes of the act.
+    /// Writes the head and the act, and puts the act's digest into the head. Returns the size of
+    /// the act in bytes.
     pub(in crate::run) fn put_with_act(&self, out: &mut Vec<u8>, status: &Status, commands: &[Command]) -> usize {
         self.put(out);
         let act = out.len();
@@ -240,7 +245,7 @@ pub(in crate::run) fn put_log(out: &mut Vec<u8>, log: &[LogLine], dropped: u64) 
 }
 
 impl Record {
-    /// What the run began with, where this says so.
+    /// What the run began with, if this is its first record.
     #[must_use]
     pub fn started(&self) -> Option<&Started> {
         match self {
@@ -273,10 +278,10 @@ impl Record {
         }
     }
 
-    /// Reads a record that is all of `bytes`. Payloads share the memory of `bytes`.
+    /// Reads a record that takes up all of `bytes`. Payloads share the memory of `bytes`.
     ///
     /// # Errors
-    /// Where the bytes are no record of a format that this release knows.
+    /// Fails if the bytes are no record of a format that this release knows.
     pub fn decode(bytes: Bytes) -> Result<Self, Damaged> {
         let mut from = Source(bytes);
         let format = from.byte()?;
@@ -297,15 +302,15 @@ impl Record {
         Ok(record)
     }
 
-    /// Reads records of a run from its first one on, as [`Self::decode`] does each.
+    /// Reads the records of a run from the first on, each as [`Self::decode`] does.
     ///
     /// # Errors
-    /// Where one of them cannot be read.
+    /// Fails if one of them cannot be read.
     pub fn decode_all(records: Vec<Bytes>) -> Result<Vec<Self>, DamagedRecord> {
         Self::decode_each(records).collect()
     }
 
-    /// The same one by one. Decoded, a record takes several times its bytes.
+    /// Like [`Self::decode_all`], one by one. A decoded record takes several times its bytes.
     pub fn decode_each(records: Vec<Bytes>) -> impl Iterator<Item = Result<Self, DamagedRecord>> {
         let numbered = (1..).zip(records);
         numbered.map(|(number, bytes)| Self::decode(bytes).map_err(|why| DamagedRecord { number, why }))
@@ -316,7 +321,7 @@ impl Record {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("record {number} of the run is damaged")]
 pub struct DamagedRecord {
-    /// Its number, from 1.
+    /// The number of the record, from 1.
     pub number: u64,
     /// What is wrong with it.
     #[source]

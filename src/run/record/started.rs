@@ -5,14 +5,14 @@ use super::wire::{Damaged, Source, Wire, put_number, unknown};
 use crate::process::{Grants, Limits, Payload, Timestamp};
 use std::sync::Arc;
 
-/// How a run began.
+/// What a run began with.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Started {
-    /// The run's id.
+    /// The id of the run.
     pub run: Arc<str>,
-    /// What its random streams are keyed by.
+    /// The key of its random streams.
     pub seed: [u8; 32],
-    /// When.
+    /// When it began, in microseconds since 1970.
     pub at: Timestamp,
     /// The digest of the root's program.
     pub root: Arc<str>,
@@ -28,31 +28,33 @@ pub struct Started {
     pub grants: Grants,
     /// What all processes together may hold.
     pub bounds: Bounds,
-    /// What it was made from; none: it is the first of its kind.
+    /// The run that it was made from, if it is a fork or a repetition.
     pub origin: Option<Origin>,
 }
 
 /// The run that another one was made from.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Origin {
-    /// Its id.
+    /// The id of that run.
     pub run: Arc<str>,
-    /// The number of its last record that the new run has too: it was forked there. 0: the new run repeats it, and begins anew.
+    /// The number of the last record that both runs have: the new run was forked there. 0 if the
+    /// new run repeats the other from the beginning.
     pub record: u64,
-    /// Where the idempotency keys of what the new run does by itself begin.
+    /// The beginning of the idempotency keys of calls that the new run makes by itself.
     pub keys: Arc<str>,
-    /// The id that the processes of the new run see.
+    /// The run id that the processes of the new run see.
     pub seen_as: Arc<str>,
-    /// The numbers of records behind which it was cut, it or what it was forked from: nobody knows in the new run of a call that was in flight
-    /// there whether it happens.
+    /// The numbers of records at which this run, or a run that it was forked from, was cut: in the
+    /// new run the outcome of a call that was in flight there is unknown.
     pub held: Vec<u64>,
-    /// Calls that keep the keys that they had, of which the records of the new run do not tell.
+    /// Calls that retain the keys of another run, and are not in the records of this one.
     #[serde(default, skip_serializing_if = "FormerKeys::is_empty")]
     pub former_keys: FormerKeys,
 }
 
 impl Origin {
-    /// Whether a run was cut behind the record of this number, and its calls in flight are held there; else they are sent again.
+    /// `Some` if a run was cut after the record of this number: whether its calls in flight are
+    /// held there (else they are sent again).
     #[must_use]
     pub fn cut(&self, record: u64) -> Option<bool> {
         let held = self.held.contains(&record);
@@ -61,13 +63,13 @@ impl Origin {
 }
 
 impl Started {
-    /// Where the idempotency keys of what it does by itself begin.
+    /// The beginning of the idempotency keys of calls that it makes by itself.
     #[must_use]
     pub fn keys(&self) -> &Arc<str> {
         self.origin.as_ref().map_or(&self.run, |origin| &origin.keys)
     }
 
-    /// The id that processes see.
+    /// The run id that processes see.
     #[must_use]
     pub fn seen_as(&self) -> &Arc<str> {
         self.origin.as_ref().map_or(&self.run, |origin| &origin.seen_as)
@@ -78,14 +80,14 @@ impl Started {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct Bounds {
-    /// Bytes of everything that waits in queues or belongs to commands without an answer, of names, and of answers that wait for the
-    /// descendants of who gave them.
+    /// Bytes of everything in queues, of commands without an answer, of names, and of answers that
+    /// wait for the descendants of the process that gave them.
     pub bytes: u64,
     /// Links and monitors.
     pub ties: u64,
     /// Names of queries.
     pub exposed: u64,
-    /// Bytes of what queries read.
+    /// Bytes of the values that queries read.
     pub exposed_bytes: u64,
     /// Keys in the run's `kv`.
     pub kv_keys: u64,
@@ -93,12 +95,13 @@ pub struct Bounds {
     pub kv_bytes: u64,
     /// Signals that wait for a process to register their name.
     pub signals: u64,
-    /// What an event, a command without an answer, or a name counts among [`Self::bytes`] beside what it carries. 0: nothing is counted but
-    /// payloads and topics, as in runs that 0.1.0 has begun.
+    /// What an event, a command without an answer, or a name counts in [`Self::bytes`] beside what
+    /// it carries. 0 if only payloads and topics count, as in runs begun by 0.1.0.
     pub item_bytes: u64,
 }
 
-/// Derived: an event of 40 bytes in a queue that grows by doubling, the box of its message, and the memory of its topic and of its body.
+/// Derived: an event of 40 bytes in a queue that grows by doubling, the box of its message, and the
+/// memory of its topic and of its body.
 const ITEM_BYTES: u64 = 384;
 
 impl Default for Bounds {
@@ -117,9 +120,10 @@ impl Default for Bounds {
     }
 }
 
-/// What the number of a kind of origin is raised by where [`Bounds::item_bytes`] follows.
+/// Added to the number of a kind of origin if [`Bounds::item_bytes`] follows.
 const ITEMS_COUNT: u8 = 3;
-/// The number of an origin whose former keys have arguments; one more where [`Bounds::item_bytes`] follows.
+/// The number of an origin whose former keys have arguments; one more if [`Bounds::item_bytes`]
+/// follows.
 const ASKED: u8 = 6;
 
 impl Wire for Started {
@@ -138,8 +142,8 @@ impl Wire for Started {
         self.limits.put(out);
         self.grants.put(out);
         self.bounds.put(out);
-        // Most have no former keys, and the first records of this format could have none, nor did items count in them: what is not there is
-        // not written.
+        // Most runs have no former keys. The first records of this format had neither former keys
+        // nor a count for items. What is absent is not written.
         let counts_items = self.bounds.item_bytes > 0;
         let mark = if counts_items { ITEMS_COUNT } else { 0 };
         match &self.origin {
@@ -207,7 +211,7 @@ impl Wire for Started {
     }
 }
 
-/// But for the former keys, which follow it.
+/// Without the former keys, which follow it.
 impl Wire for Origin {
     fn put(&self, out: &mut Vec<u8>) {
         self.run.put(out);
@@ -228,7 +232,7 @@ impl Wire for Origin {
     }
 }
 
-/// But for what an item counts, which is written last of all.
+/// Without `item_bytes`, which is written last of all.
 impl Wire for Bounds {
     fn put(&self, out: &mut Vec<u8>) {
         let Self { bytes, ties, exposed, exposed_bytes, kv_keys, kv_bytes, signals, item_bytes: _ } = self;

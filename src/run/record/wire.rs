@@ -1,10 +1,11 @@
-//! Bytes of records: numbers, texts and lists. Numbers are LEB128, least significant group first; a text is its length and its bytes.
+//! Bytes of records: numbers, texts and lists. Numbers are LEB128, least significant group first; a
+//! text is its length and its bytes.
 
 use crate::process::{Json, Micros, Pid, Tag, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Why bytes are not what they should be.
+/// Why bytes cannot be decoded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damaged {
@@ -17,9 +18,9 @@ pub enum Damaged {
     /// A number names no case of what is read.
     #[error("there is no {what} with the number {number}")]
     Unknown {
-        /// What is read.
+        /// The type that is read.
         what: &'static str,
-        /// The number.
+        /// The number found.
         number: u64,
     },
     /// A number is too large for what is read.
@@ -33,7 +34,7 @@ pub enum Damaged {
     Format(u8),
 }
 
-/// What can be written into a record and read from it again.
+/// A value that can be written into a record and read from it again.
 pub(in crate::run) trait Wire: Sized {
     /// Appends the value's bytes.
     fn put(&self, out: &mut Vec<u8>);
@@ -41,7 +42,7 @@ pub(in crate::run) trait Wire: Sized {
     fn take(from: &mut Source) -> Result<Self, Damaged>;
 }
 
-/// Bytes that are read from the front. What it yields shares their memory.
+/// Bytes that are read from the front. Values share their memory.
 pub(in crate::run) struct Source(pub(in crate::run) Bytes);
 
 impl Source {
@@ -99,7 +100,8 @@ pub(in crate::run) fn put_number(out: &mut Vec<u8>, value: u64) {
     }
 }
 
-/// A number of more than one byte. Those of two and three are most of them, and are written at once.
+/// Writes a number of more than one byte. Most of these have two or three, which are written at
+/// once.
 fn put_larger(out: &mut Vec<u8>, mut value: u64) {
     let group = |number: u32| (value >> (7 * number)) as u8;
     if value < 1 << 14 {
@@ -267,7 +269,8 @@ impl<T: Wire> Wire for Vec<T> {
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
         let length = from.number()?;
-        // The claimed length is not trusted with memory: each item takes at least one byte of what is there.
+        // The claimed length is not trusted with memory: each item takes at least one of the bytes
+        // left.
         if length > from.0.len() as u64 {
             return Err(Damaged::Short);
         }

@@ -4,27 +4,29 @@ use crate::process::{Body, Budget, Pid};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Instances that are kept of those that can be evicted. Processes that step in turn are not evicted at each of their steps, which takes
-/// 30 times as long as a short one (`cargo bench --bench durable -- replay`); and of the default budget, 59 guests of the default limits, the
-/// rest is left to others. Arbitrary.
+/// Evictable instances that are retained. With several, processes that step in turn are not evicted
+/// at each of their steps, which takes 30 times as long as a short step (`cargo bench --bench
+/// durable -- replay`); and most of the default budget, which holds 59 guests of the default
+/// limits, is left to others. Arbitrary.
 const KEPT_MAX: usize = 8;
 
-/// Bodies by their pids. Few instances are kept of those that can be evicted, those that stepped last: all that lived at one time in the run
-/// may be far more than there is room for.
+/// Bodies by their pids. Of the evictable instances only a few are retained, those that stepped
+/// last: the processes that lived at one time in the run may need far more room than there is.
 pub(in crate::run) struct Bodies {
     known: BTreeMap<Pid, Embodied>,
-    /// What instances are taken from; none where they are somebody else's to count.
+    /// What instances are taken from; `None` if another budget counts them.
     budget: Option<Arc<Budget>>,
-    /// Who has stepped and was not evicted since, the last one last. At most [`KEPT_MAX`]; one that cannot be evicted stays where it is, and
-    /// leaves this list until it steps again.
+    /// Processes that have stepped and were not evicted since, the most recent one last. At most
+    /// [`KEPT_MAX`]; one that cannot be evicted keeps its instance, and leaves this list until it
+    /// steps again.
     recent: VecDeque<Pid>,
 }
 
 struct Embodied {
     body: Box<dyn Body>,
-    /// What its instance takes.
+    /// Bytes of its instance.
     bytes: u64,
-    /// It has an instance, for which the bytes are taken.
+    /// Whether it has an instance, whose bytes are taken from the budget.
     live: bool,
 }
 
@@ -41,23 +43,24 @@ impl Bodies {
         self.known.get_mut(&pid).map(|embodied| &mut *embodied.body)
     }
 
-    /// A process has a new body.
+    /// Gives a process a new body.
     pub(in crate::run) fn insert(&mut self, pid: Pid, body: Box<dyn Body>, bytes: u64) {
         self.leave(pid);
         self.known.insert(pid, Embodied { body, bytes, live: false });
     }
 
-    /// Takes a body out.
+    /// Removes a body.
     pub(in crate::run) fn remove(&mut self, pid: Pid) -> Option<Box<dyn Body>> {
         self.leave(pid);
         self.recent.retain(|recent| *recent != pid);
         self.known.remove(&pid).map(|embodied| embodied.body)
     }
 
-    /// The body of a process that is to step. Takes room for its instance; others are evicted where there is none, or where too many are kept.
+    /// The body of a process that is about to step. Takes room for its instance; evicts others if
+    /// there is none, or if too many are retained.
     ///
     /// # Errors
-    /// The budget, where it has no room.
+    /// Returns the budget if it has no room.
     pub(in crate::run) fn step(&mut self, pid: Pid) -> Result<&mut dyn Body, Arc<Budget>> {
         if self.recent.back() != Some(&pid) {
             self.recent.retain(|recent| *recent != pid);
@@ -81,7 +84,7 @@ impl Bodies {
         Ok(&mut *embodied.body)
     }
 
-    /// Evicts the process that has not stepped for the longest time, if it can be.
+    /// Evicts the process that has not stepped for the longest time, if it can be evicted.
     fn evict_oldest(&mut self) {
         let Some(oldest) = self.recent.pop_front() else { return };
         if self.known.get_mut(&oldest).is_some_and(|oldest| oldest.body.evict().is_done()) {
@@ -89,7 +92,7 @@ impl Bodies {
         }
     }
 
-    /// The instance of a process is gone, or is about to be.
+    /// Returns the bytes of a process's instance, which is gone or about to be.
     fn leave(&mut self, pid: Pid) {
         if let Some(embodied) = self.known.get_mut(&pid)
             && std::mem::take(&mut embodied.live)
@@ -118,7 +121,7 @@ mod tests {
 
     const BYTES: u64 = 10;
 
-    /// It has an instance from each step to its eviction.
+    /// Has an instance from each step to its eviction.
     struct Counted {
         evicted: Arc<AtomicU32>,
         stays: bool,
@@ -147,7 +150,8 @@ mod tests {
     }
 
     impl Rig {
-        /// Processes 1, 2, … of which the first ones cannot be evicted, and room for so many.
+        /// Makes processes 1, 2, …: the first `staying` cannot be evicted, and there is room for
+        /// `room`.
         fn new(count: usize, staying: usize, room: u64) -> Self {
             let budget = Arc::new(Budget::new(room * BYTES));
             let mut bodies = Bodies::new(Some(Arc::clone(&budget)));
@@ -159,7 +163,7 @@ mod tests {
             Self { bodies, budget, evicted }
         }
 
-        /// Whether there was room for it.
+        /// Returns whether there was room for the step.
         fn step(&mut self, pid: u64) -> bool {
             self.bodies.step(Pid(pid)).is_ok()
         }
@@ -196,7 +200,7 @@ mod tests {
         let mut rig = Rig::new(3, 0, 2);
         assert!((1..=3).all(|pid| rig.step(pid)));
         assert_eq!(rig.evicted(), [1, 0, 0]);
-        // Somebody else takes the rest.
+        // Another user of the budget takes the rest.
         assert!(rig.bodies.remove(Pid(2)).is_some() && rig.budget.take(BYTES));
         assert!(rig.step(1));
         assert_eq!(rig.evicted(), [1, 0, 1]);

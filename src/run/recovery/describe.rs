@@ -1,4 +1,4 @@
-//! What a step gave, in words: for people who compare two of them.
+//! Describes what a step gave, for people who compare two steps.
 
 use crate::process::{Action, Command, Payload, Status, Target};
 use std::fmt::Write;
@@ -6,13 +6,13 @@ use std::fmt::Write;
 /// Bytes of a payload that are shown. Arbitrary.
 const PAYLOAD_SHOWN_MAX: usize = 1_000;
 
-/// A step's commands and then its status, a line each.
+/// Describes a step's commands and then its status, one per line.
 #[must_use]
 pub fn describe_act<'a>(status: &Status, commands: impl IntoIterator<Item = &'a Command>) -> Vec<String> {
     commands.into_iter().map(describe_command).chain([describe_status(status)]).collect()
 }
 
-/// A command: its tag, and what it asks for.
+/// Describes a command: its tag, and what it asks for.
 #[must_use]
 pub fn describe_command(command: &Command) -> String {
     let Command { tag, action } = command;
@@ -55,7 +55,7 @@ pub fn describe_command(command: &Command) -> String {
     line
 }
 
-/// How a step ended.
+/// Describes how a step ended.
 #[must_use]
 pub fn describe_status(status: &Status) -> String {
     match status {
@@ -105,7 +105,8 @@ fn tell(payload: &Payload) -> String {
     }
 }
 
-/// Text of a length that can be shown. Of what is longer its size and digest are told, so that two that begin alike differ all the same.
+/// Shortens a text for display. A longer one is shown with its size and digest, so that two texts
+/// with the same beginning still differ.
 fn cut(text: &str) -> String {
     if text.len() <= PAYLOAD_SHOWN_MAX {
         return text.to_owned();

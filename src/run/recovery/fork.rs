@@ -1,9 +1,11 @@
-//! Forking: a new run that has the first records of another, and goes on by itself from there.
+//! Forking: a new run that has the first records of another, and continues by itself from there.
 //!
-//! The new run has an id of its own, and idempotency keys of its own for what it does by itself; what its processes see of themselves is what
-//! they saw, so that what they did is what they do again. A call that was in flight at the cut is in flight in the other run: in the new one it
-//! waits until somebody says what became of it ([`RunHandle::uncertain`](super::RunHandle::uncertain)), unless it is to be sent again. It has
-//! the key that it had, and keeps it when it is made again because nobody knows what became of that sending either.
+//! The new run has its own id, and its own idempotency keys for calls that it makes by itself; its
+//! processes see what they saw in the former run, so that they repeat what they did. A call that
+//! was in flight at the cut is in flight in the former run: in the new one it waits until its
+//! outcome is settled ([`RunHandle::uncertain`](super::RunHandle::uncertain)), unless it is to be
+//! sent again. It has the key that it had, and retains it if it is made again because the outcome
+//! of that sending is unknown too.
 
 use super::rebuild::{Rebuild, RebuildError};
 use super::replay::{Difference, Replay, ReplaySpec, Unrepeatable, check_programs, replay};
@@ -16,45 +18,48 @@ use std::sync::Arc;
 pub struct ForkSpec {
     /// The new run's id.
     pub id: Arc<str>,
-    /// The number of the last record that it has too, from 1.
+    /// The number of the last record that the new run shares, from 1.
     pub at: u64,
     /// The program of its root process.
     pub root: Arc<dyn Program>,
     /// The programs that its processes may spawn.
     pub programs: Programs,
-    /// Whether programs are others than those of the run, on purpose: they must do the same up to the cut.
+    /// Whether other programs than those of the run are given on purpose: they must do the same up
+    /// to the cut.
     pub substituted: bool,
-    /// Whether calls that were in flight at the cut are sent again, under their keys; also those that are not safe to repeat.
+    /// Whether calls that were in flight at the cut are sent again, under their keys, even those
+    /// that are not safe to repeat.
     pub resend: bool,
-    /// The root's input and grants, where they are others than those of the run: its processes must
-    /// do the same up to the cut.
+    /// Another input and other grants for the root, if given: its processes must do the same up to
+    /// the cut.
     pub other: Option<(Payload, Grants)>,
-    /// What instances are taken from while other programs are compared; none: slots that nobody counts.
+    /// What instances are taken from while other programs are compared; `None` for slots that are
+    /// not counted.
     pub budget: Option<Arc<Budget>>,
 }
 
-/// Why a run is not forked.
+/// Why a run cannot be forked.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ForkError {
     /// The run has no such record.
     #[error("the run has {records} records: it cannot be forked at {at}")]
     NoRecord {
-        /// What was asked for.
+        /// The number that was asked for.
         at: u64,
         /// How many there are.
         records: u64,
     },
-    /// The run is over there: nothing would go on.
+    /// The run has ended at that record: nothing would continue.
     #[error("the run has ended at record {at}: fork it earlier")]
     Ended {
-        /// What was asked for.
+        /// The number that was asked for.
         at: u64,
     },
     /// The other programs, or the same ones with another input, do something else before the cut.
     #[error("process {} does otherwise in step {} (record {}) than it did", .0.pid, .0.step, .0.record)]
     Diverged(Box<Difference>),
-    /// This host cannot repeat what was before the cut.
+    /// This host cannot replay the steps before the cut.
     #[error("process {} cannot be replayed beyond step {} (record {})", .0.pid, .0.step, .0.record)]
     CannotReplay(Box<Unrepeatable>),
     /// The records are not those of a run of these programs.
@@ -62,12 +67,13 @@ pub enum ForkError {
     Records(#[from] RebuildError),
 }
 
-/// The first record of a run that is forked from another. Its further records are those of the other one, up to the cut: written to a log,
-/// the run can be taken up ([`Kernel::resume`](super::Kernel::resume)).
+/// Makes the first record of a run that is forked from another. Its further records are those of
+/// the other run, up to the cut: once they are in a log, the run can be recovered
+/// ([`Kernel::recover`](super::Kernel::recover)).
 ///
 /// # Errors
-/// There is no such record or the run has ended there; programs that are others than those of the run do otherwise before the cut; or the
-/// records cannot be read as a run.
+/// Fails if there is no such record or the run has ended there, if other programs diverge before
+/// the cut, or if the records cannot be read as a run.
 pub fn fork(records: &[Record], spec: ForkSpec) -> Result<Started, ForkError> {
     let ForkSpec { id, at, root, programs, substituted, resend, other, budget } = spec;
     let count = usize::try_from(at).unwrap_or(usize::MAX);

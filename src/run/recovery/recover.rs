@@ -1,13 +1,17 @@
-//! Taking up a run whose host is gone, from its records.
+//! Recovering a run from its records, when the host that owned it is gone.
 //!
-//! No process runs for it: queues, names, links, timers and outstanding calls come from the records, and a process does what it did
-//! again when it is next stepped ([`ReplayingBody`]). One that waits needs no instance before, and none is refused one: it had it before. Timers are due at their time by the wall clock, past ones at once.
+//! No process is stepped for it: queues, names, links, timers and outstanding calls come from the
+//! records, and a process replays its steps when it is next stepped ([`ReplayingBody`]). A process
+//! that waits needs no instance until then, and none is refused one: it had one before. Timers are
+//! due at their time by the wall clock, past ones at once.
 //!
-//! A call without an answer leaves again, under its key, unless a `leaving` record says that it may have happened and must not be repeated:
-//! such a call is *uncertain*. It waits, without a timeout, until somebody resolves it ([`RunHandle::resolve`]); the rest of the run goes on.
+//! A call without an answer is sent again, under its key, unless a `leaving` record says that it
+//! may have happened and must not be repeated: such a call is *uncertain*. It waits, without a
+//! timeout, until it is resolved ([`RunHandle::resolve`]); the rest of the run continues.
 //!
-//! Acts that were left are done first, in their order, before anybody finds the run: what is done to it later comes after them. No call is sent
-//! again while a process has yet to hear that it is to end, which takes its calls back.
+//! Acts from the inbox are applied first, in their order, before any caller finds the run: later
+//! acts come after them. No call is sent again while a process has yet to take the event that it is
+//! to end, since its end takes its calls back.
 
 use super::rebuild::{Rebuild, RebuildError, Recovered};
 use super::replay::check_programs;
@@ -37,43 +41,44 @@ use crate::scheduler::{Pause, Port};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a run is taken up with.
+/// What a run is recovered with.
 pub struct RecoverySpec {
     /// The program of its root process.
     pub root: Arc<dyn Program>,
     /// The programs that its processes may spawn.
     pub programs: Programs,
-    /// Acts that were left for it, in their order: they are done before anything else happens in it. What is no act is passed over.
+    /// Acts from its inbox, in their order: they are applied before anything else happens in it.
+    /// Mail that is not an act is skipped.
     pub left: Vec<Mail>,
-    /// Whether to leave it alone if it is paused once those acts are applied.
+    /// Whether to leave the run alone if it is paused once those acts are applied.
     pub unless_paused: bool,
     /// Where its further records go.
     pub log: Box<dyn Log>,
     /// What carries out its calls.
     pub effects: Arc<dyn Effects>,
-    /// What takes its log lines.
+    /// What receives its log lines.
     pub sink: Option<Arc<dyn LogSink>>,
-    /// Who watches it from the moment on that its records end: nothing that they do not say is missed.
+    /// Watches the run from the end of its records on: it misses nothing that they do not contain.
     pub watcher: Option<Watcher>,
 }
 
-/// Why a run is not taken up.
+/// Why a run cannot be recovered.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecoveryError {
-    /// There is an unfinished run of that id.
+    /// There is an unfinished run with that id.
     #[error("the run {0:?} is already running")]
     Exists(Arc<str>),
-    /// There is nothing left to do.
+    /// The run has ended.
     #[error("the run {0:?} has ended")]
     Ended(Arc<str>),
-    /// It is paused, and was to be left alone then.
+    /// The run is paused, and `unless_paused` was given.
     #[error("the run {0:?} is paused")]
     Paused(Arc<str>),
     /// There is no first record.
     #[error("the run has no records")]
     Empty,
-    /// The scheduler takes no more processes. The run is what it was, and nobody's.
+    /// The scheduler takes no more processes. The run is unchanged, and no host owns it.
     #[error("the host is shutting down or full")]
     Refused,
     /// The records are not those of a run of these programs.
@@ -82,26 +87,27 @@ pub enum RecoveryError {
 }
 
 impl Kernel {
-    /// Takes up a run from its records, all of them from the first on.
+    /// Recovers a run from its records, all of them from the first on.
     ///
     /// # Errors
-    /// Where it goes on already or has ended, the scheduler refuses it, or the records are not of a run of these programs.
-    pub fn resume(&self, spec: RecoverySpec, records: &[Record]) -> Result<RunHandle, RecoveryError> {
+    /// Fails if the run is running already or has ended, if the scheduler refuses it, or if the
+    /// records are not those of a run of these programs.
+    pub fn recover(&self, spec: RecoverySpec, records: &[Record]) -> Result<RunHandle, RecoveryError> {
         self.recover_as(spec, records, None, None).map(RunHandle::new)
     }
 
-    /// Takes up a run and ends it at once: what was left for it is done, then all its processes are
-    /// cancelled without a grace. None of them is stepped, so their programs are never asked for a
-    /// body.
+    /// Recovers a run and ends it at once: the acts from its inbox are applied, then all its
+    /// processes are cancelled without a grace. None of them is stepped, so their programs are
+    /// never asked for a body.
     ///
     /// # Errors
-    /// As those of [`Self::resume`].
+    /// Fails like [`Self::recover`].
     pub fn end(&self, spec: RecoverySpec, records: &[Record], reason: &str) -> Result<RunHandle, RecoveryError> {
         self.recover_as(spec, records, None, Some(reason.into())).map(RunHandle::new)
     }
 
-    /// As [`Self::resume`], for a run that was parked where something of it is given, and as
-    /// [`Self::end`] for the reason that is given.
+    /// Like [`Self::recover`], and if a reason is given like [`Self::end`]; for a run that was
+    /// parked if what remained of it is given.
     pub(in crate::run) fn recover_as(
         &self,
         spec: RecoverySpec,
@@ -114,7 +120,7 @@ impl Kernel {
         let ended = rebuild.is_finished();
         let (started, state, taken_up) = rebuild.into_run().ok_or(RecoveryError::Empty)?;
         if ended {
-            // Its host died between the last record and saying so.
+            // Its host died between writing the last record and reporting the end.
             if let (Some(ending), Some(result)) = (&state.root_ending, &state.result) {
                 let _ = log.ended(&RunEnd { status: EndStatus::of(ending, result, state.late), at: taken_up.at });
             }
@@ -140,7 +146,7 @@ impl Kernel {
             let Some((config, state, taken_up, log, watcher)) = rest.take() else { return };
             let times = (taken_up.at, port.monotonic(), clock_offset);
             let run = Arc::new(Run::recovered(config, self.clone(), times, state, log, Arc::clone(&outcome)));
-            // Whoever finds it in the list waits until its processes are there.
+            // A caller that finds the run in the list waits until its processes are there.
             let mut inner = run.inner.lock();
             let Some(registered) = self.register(&run, is_woken) else {
                 resumed = Err(RecoveryError::Exists(started.run.clone()));
@@ -171,7 +177,8 @@ impl Kernel {
 }
 
 impl Run {
-    /// Hands all processes to the scheduler. False: it refuses one, and the run cannot be taken up.
+    /// Hands all processes to the scheduler. Returns whether it accepted all: if not, the run
+    /// cannot be recovered.
     fn take_all_up<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         inner: &mut Inner,
@@ -192,8 +199,9 @@ impl Run {
         })
     }
 
-    /// Tells the processes what they have not heard, does what was left for the run, and lets calls leave that have no answer. Whoever finds
-    /// the run, to do something to it or for an answer, waits for the lock until all that is done.
+    /// Posts the events that processes have not taken, applies the acts from the inbox, and sends
+    /// the calls that have no answer. A caller that finds the run waits for the lock until all that
+    /// is done.
     fn go_on<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
@@ -212,7 +220,8 @@ impl Run {
             let _ = inner.record_news(moment, News::Again { pid, tag }, None);
         }
         for mail in left {
-            // What cannot be done stays where it is: there may be room for it when the run is next taken up, else it goes with the run.
+            // An act that cannot be applied stays in the inbox: there may be room for it when the
+            // run is next recovered, else it goes with the run.
             if let Ok(act) = Act::of_mail(mail) {
                 let _ = inner.act(moment, act, Some(&mail.id));
             }
@@ -254,7 +263,8 @@ impl Run {
             Ok(slot) => slot,
             Err(task) if port.can_ever_admit(permit) => return Err(task),
             Err(task) => {
-                // It was refused before, and its host died before that was durable; or this host's pool is smaller.
+                // It was refused before, and its host died before that was durable; or this host's
+                // pool is smaller.
                 after.add().refused.push(task);
                 inner.state.doomed.push((pid, Ending::Failed(no_capacity().into())));
                 return Ok(());
@@ -269,19 +279,19 @@ impl Run {
 }
 
 impl State {
-    /// Whether the run is paused once these acts have been applied, in their order.
+    /// Returns whether the run is paused once these acts have been applied, in their order.
     fn is_paused_after(&self, left: &[Mail]) -> bool {
         let acts = left.iter().filter(|mail| !self.acts.knows(&mail.id)).map(Act::of_mail);
         acts.fold(self.paused.is_some(), |paused, act| match act {
             Ok(Act::Pause) => true,
-            // What is paused could not end.
+            // A process that is paused could not end.
             Ok(Act::Resume | Act::Cancel { .. } | Act::TimeOut { .. }) => false,
             _ => paused,
         })
     }
 
-    /// Calls that have no answer are to be sent again; the uncertain ones stay, without their timeouts. Gives those whose time begins now:
-    /// a record is to say so.
+    /// Has calls without an answer sent again; the uncertain ones stay, without their timeouts.
+    /// Returns the calls whose time begins now, for a record to say so.
     fn depart_again(&mut self, calls: BTreeMap<(Pid, Tag), Box<OutgoingCall>>, config: &RunConfig) -> Vec<(Pid, Tag)> {
         let mut begin = Vec::new();
         for ((pid, tag), call) in calls {
@@ -299,7 +309,7 @@ impl State {
                 if pending.is_untimed() {
                     begin.push((pid, tag));
                 }
-                // One that is not safe to repeat would have left a record of its leaving.
+                // If it were not safe to repeat, there would be a `leaving` record.
                 if config.is_repeatable(&call.handler, &call.args) {
                     pending.sending = pending.sending.again();
                 }
@@ -311,7 +321,7 @@ impl State {
 }
 
 impl RunHandle {
-    /// The calls of which nobody knows whether they happened, in the order of their processes and tags.
+    /// The calls whose outcome is unknown, in the order of their processes and tags.
     #[must_use]
     pub fn uncertain(&self) -> Vec<Uncertain> {
         let uncertain = |inner: &Inner| {
@@ -328,10 +338,10 @@ impl RunHandle {
         self.with(|_, inner| uncertain(inner)).unwrap_or_default()
     }
 
-    /// Says what became of an uncertain call.
+    /// Settles an uncertain call.
     ///
     /// # Errors
-    /// Where there is no such call, or no longer.
+    /// Fails if there is no such call, or no longer.
     pub fn resolve(&self, pid: Pid, tag: Tag, resolution: Resolution) -> Result<(), Refused> {
         self.act(Act::Resolve { pid, tag, resolution }, None).map(drop)
     }

@@ -1,7 +1,8 @@
-//! Stepping a run again from its records, without effects, to see whether it does what it did.
+//! Replaying a run from its records, without effects, to see whether it does the same.
 //!
-//! There are three answers: it does the same; a step gives other commands; or this host cannot repeat a step that ended well, as where an
-//! engine with other limits traps, which says nothing of the process.
+//! There are three results: it does the same; a step gives other commands; or this host cannot
+//! repeat a step that ended well, for example if an engine with other limits traps, which proves
+//! nothing about the process.
 
 use super::describe::{describe_act, describe_status};
 use super::rebuild::{Rebuild, RebuildError};
@@ -16,62 +17,64 @@ pub struct ReplaySpec {
     pub root: Arc<dyn Program>,
     /// The programs that its processes may spawn.
     pub programs: Programs,
-    /// Whether programs are others than those that the run began with, on purpose: they are compared by what they do.
+    /// Whether other programs than those that the run began with are given on purpose: they are
+    /// compared by what they do.
     pub substituted: bool,
-    /// The number of the last record that is looked at, from 1; none: all.
+    /// The number of the last record to replay, from 1; `None` for all.
     pub until: Option<u64>,
-    /// What instances are taken from; none: slots that nobody counts.
+    /// What instances are taken from; `None` for slots that are not counted.
     pub budget: Option<Arc<Budget>>,
 }
 
-/// A step that was done again and was the same.
+/// A step that was replayed and was the same.
 pub struct ReplayedStep<'a> {
     /// The number of its record, from 1.
     pub record: u64,
-    /// The record.
+    /// The recorded step.
     pub stepped: &'a Stepped,
-    /// Its process's place in the workflow, where it has one.
+    /// The place of its process in the workflow, if it has one.
     pub scope: Option<Arc<str>>,
-    /// Its process's component; none is the root's program.
+    /// The component of its process; `None` for the root's program.
     pub component: Option<Arc<str>>,
-    /// The process after the step, where it has not ended.
+    /// The process after the step, if it has not ended.
     pub body: Option<&'a mut (dyn Body + 'static)>,
 }
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Replay {
     /// Every step gave what its record says.
     Same {
-        /// Steps that were done again.
+        /// Steps that were replayed.
         steps: u64,
-        /// Steps among them that used another amount of fuel. It means nothing unless the engine is the same.
+        /// Steps among them that used another amount of fuel. It means nothing unless the engine is
+        /// the same.
         fuel_differs: u64,
-        /// Records that were looked at.
+        /// Records that were read.
         records: u64,
     },
     /// A step gave something else.
     Diverged(Box<Difference>),
-    /// This host ends a step that did not end so.
+    /// This host ends a step that ended otherwise in its record.
     CannotReplay(Box<Unrepeatable>),
 }
 
-/// Where a run does otherwise than its records say.
+/// Where a run diverges from its records.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Difference {
     /// The number of the record, from 1.
     pub record: u64,
-    /// The process.
+    /// The process that diverges.
     pub pid: Pid,
     /// The number of its step, from 1.
     pub step: u64,
-    /// The process's place in the workflow, `<step>/<item>/<n>`, where it has one.
+    /// The place of the process in the workflow, `<step>/<item>/<n>`, if it has one.
     pub scope: Option<Arc<str>>,
-    /// The process's component; none is the root's program.
+    /// The component of the process; `None` for the root's program.
     pub component: Option<Arc<str>>,
-    /// The commands that are recorded, and the status: a line each.
+    /// The recorded commands and the status, one line each.
     pub expected: Vec<String>,
-    /// What the step gave this time.
+    /// What the step gave this time, in the same form.
     pub got: Vec<String>,
     /// The first line that differs, from 0.
     pub line: usize,
@@ -82,23 +85,24 @@ pub struct Difference {
 pub struct Unrepeatable {
     /// The number of the record, from 1.
     pub record: u64,
-    /// The process.
+    /// The process that diverges.
     pub pid: Pid,
-    /// The number of its step, from 1; 0 where the process could not be made.
+    /// The number of its step, from 1; 0 if the process could not be made.
     pub step: u64,
-    /// The process's place in the workflow, where it has one.
+    /// The place of the process in the workflow, if it has one.
     pub scope: Option<Arc<str>>,
-    /// The process's component; none is the root's program.
+    /// The component of the process; `None` for the root's program.
     pub component: Option<Arc<str>>,
     /// How it ended this time.
     pub problem: Problem,
 }
 
-/// Steps a run again from its records, and tells of each step that was the same. Nothing leaves for it.
+/// Replays a run from its records, and reports each step that was the same. Nothing leaves the
+/// host.
 ///
 /// # Errors
-/// The records do not follow from each other, a program is not the one that the run began with although none was substituted, or there is no
-/// room for the processes.
+/// Fails if the records do not follow from each other, if a program is not the one that the run
+/// began with although none was substituted, or if there is no room for the processes.
 pub fn replay<'a>(
     spec: ReplaySpec,
     records: impl IntoIterator<Item = &'a Record>,
@@ -128,7 +132,7 @@ pub fn replay<'a>(
     Ok(Replay::Same { steps: rebuild.steps, fuel_differs: rebuild.fuel_differs, records: count })
 }
 
-/// Whether the programs are those that a run began with.
+/// Checks that the programs are those that a run began with.
 pub(in crate::run) fn check_programs(
     recorded: &[(Arc<str>, Arc<str>)],
     programs: &Programs,

@@ -1,7 +1,9 @@
-//! A process that was taken up from its records: what it did is done again when it is next stepped, and not before.
+//! A process of a recovered run: its recorded steps are replayed when it is next stepped, and not
+//! before.
 //!
-//! It begins from the latest snapshot that follows one of its recorded steps and fits, and does again only what came after. Where the process
-//! then does otherwise than its records say, the snapshot is not believed: an older one is, or none.
+//! The replay begins from the latest snapshot that follows one of its recorded steps and fits, and
+//! repeats only the steps after it. If the process then diverges from its records, the snapshot is
+//! not trusted: an older one is used, or none.
 
 use crate::process::{
     Allocation, Body, Death, Event, Eviction, Output, Owed, Pid, Problem, ProcessInit, ProcessSnapshot, Program,
@@ -14,10 +16,10 @@ use bytes::Bytes;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Steps that are done again in one turn of a worker. Arbitrary: each is as long as it was.
+/// Steps that are replayed in one turn of a worker. Arbitrary: each is as long as it was.
 const STEPS_PER_TURN: usize = 32;
 
-/// What a process was and has heard.
+/// How a process began, and the steps that it took.
 pub(in crate::run) struct History {
     pub(in crate::run) program: Arc<dyn Program>,
     pub(in crate::run) init: ProcessInit,
@@ -32,27 +34,28 @@ pub(in crate::run) struct PastStep {
     pub(in crate::run) digest: Digest,
 }
 
-/// Where a process may begin instead of at its beginning.
+/// The snapshots that a process can begin from, instead of from its beginning.
 pub(in crate::run) struct SnapshotChain {
     pub(in crate::run) shelf: Arc<dyn SnapshotStore>,
-    /// The steps that snapshots follow, the last one last, and the snapshot where it was read already. All are in the past.
+    /// The steps that snapshots follow, the last one last, with the snapshot if it was read
+    /// already. All are in the history.
     pub(in crate::run) steps: Vec<(u64, Option<Bytes>)>,
     pub(in crate::run) remarks: Arc<Remarks>,
 }
 
-/// A body that begins with a past.
+/// A body that replays a history first.
 pub(in crate::run) struct ReplayingBody {
     past: History,
     later: Option<SnapshotChain>,
-    /// How many steps of the past are done, or half done.
+    /// How many steps of the history are done, or half done.
     done: usize,
-    /// The step that the snapshot follows from which the body began.
+    /// The step followed by the snapshot that the body began from.
     from: Option<u64>,
     allocation: Allocation,
     body: Option<Box<dyn Body>>,
-    /// The last of those steps is half done.
+    /// Whether the last of those steps is half done.
     again: bool,
-    /// The step that was begun while there was a past to do first.
+    /// The step that was begun while there was a history to replay first.
     next: Option<(Timestamp, Vec<Event>)>,
     output: Output,
 }
@@ -72,7 +75,7 @@ impl ReplayingBody {
         }
     }
 
-    /// Makes the body of the latest snapshot that fits. None fits: it stays without one.
+    /// Makes the body from the latest snapshot that fits. If none fits there is still no body.
     fn begin_later(&mut self) {
         let Some(later) = &mut self.later else { return };
         let pid = self.past.init.pid;
@@ -90,19 +93,19 @@ impl ReplayingBody {
         }
     }
 
-    /// Whether nothing of the past is left to do.
+    /// Returns whether nothing of the history is left to replay.
     fn has_caught_up(&self) -> bool {
         self.body.is_some() && self.done == self.past.steps.len() && !self.again
     }
 
-    /// The past is not needed any more.
+    /// Drops the history, which is not needed any more.
     fn forget(&mut self) {
         self.past.steps = VecDeque::new();
         (self.done, self.later, self.from) = (0, None, None);
         self.output = Output::default();
     }
 
-    /// Does a part of the past again. None: it is done.
+    /// Replays a part of the history. `None` once all of it is done.
     fn catch_up(&mut self) -> Option<Progress> {
         for _ in 0..STEPS_PER_TURN {
             if self.body.is_none() {
@@ -120,7 +123,7 @@ impl ReplayingBody {
             if !std::mem::take(&mut self.again) {
                 let step = self.past.steps.get_mut(self.done)?;
                 self.output.clear();
-                // What was heard is needed again if the snapshot is not believed.
+                // The events are needed again if the snapshot is not trusted.
                 let is_kept = self.from.is_some();
                 let mut heard = if is_kept { step.events.clone() } else { std::mem::take(&mut step.events) };
                 body.begin(step.at, &mut heard);
@@ -155,11 +158,12 @@ impl ReplayingBody {
     }
 }
 
-/// Compares what a step gave with its record. Release 0.1.0 committed each step whole, whatever its size: where a body gives
-/// such a step in parts, as many of them are taken together as the record has.
+/// Compares what a step gave with its record. Release 0.1.0 committed each step whole, whatever its
+/// size: if a body gives such a step in parts, as many of them are taken together as the record
+/// has.
 ///
 /// # Errors
-/// The step gave something else: its status, with all commands that it gave in the output.
+/// The step gave something else: returns its status, with all commands that it gave in the output.
 pub(in crate::run) fn join_parts(
     body: &mut dyn Body,
     mut status: Status,
@@ -179,7 +183,7 @@ pub(in crate::run) fn join_parts(
     Ok(())
 }
 
-/// A body of a snapshot.
+/// Restores a body from a snapshot.
 fn restored(
     past: &History,
     shelf: &dyn SnapshotStore,
@@ -248,7 +252,7 @@ impl Body for ReplayingBody {
 
     fn allocate(&mut self, allocation: Allocation) {
         self.allocation = allocation;
-        // Here it does not keep a worker.
+        // Without a body it does not hold up a worker.
         if self.body.is_none() {
             self.begin_later();
         }

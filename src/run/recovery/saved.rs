@@ -1,4 +1,4 @@
-//! Finding what was saved of a run's processes when the run is recovered.
+//! Finds the snapshots of a run's processes when the run is recovered.
 
 use super::replaying::{History, SnapshotChain};
 use crate::process::Pid;
@@ -11,22 +11,23 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes of snapshots that are read when a run is taken up, off the workers; what is beyond is read when its process is next stepped.
-/// Arbitrary.
+/// Bytes of snapshots that are read when a run is recovered, off the workers; further ones are read
+/// when their process is next stepped. Arbitrary.
 const READ_AHEAD_BYTES_MAX: u64 = 64 << 20;
 
-/// The snapshots of a run that is taken up.
+/// The snapshots of a run that is being recovered.
 #[derive(Default)]
 pub(in crate::run) struct Snapshots {
     shelf: Option<Arc<dyn SnapshotStore>>,
     /// Those that follow a recorded step, by process, the last one last.
     of: BTreeMap<Pid, Vec<(u64, Option<Bytes>)>>,
-    /// What is to be said.
+    /// Still to be reported.
     ignored: Vec<UnusedSnapshot>,
 }
 
 impl Snapshots {
-    /// Those on the log's shelf that follow steps of these pasts. It reads from a disk.
+    /// Finds the snapshots in the log's store that follow steps of these histories. Reads from a
+    /// disk.
     pub(in crate::run) fn of(log: &dyn Log, state: &State, pasts: &BTreeMap<Pid, History>) -> Self {
         let Some(shelf) = log.shelf() else { return Self::default() };
         let mut found = Self { shelf: Some(Arc::clone(&shelf)), ..Self::default() };
@@ -40,14 +41,14 @@ impl Snapshots {
         list.sort_unstable();
         let mut bytes = 0;
         for kept in list.into_iter().rev() {
-            // What has ended needs none.
+            // A process that has ended needs none.
             let (Some(past), Some(entry)) = (pasts.get(&kept.pid), state.living(kept.pid)) else { continue };
             if kept.step > entry.steps {
                 let why = format!("it follows step {}, and the records end with step {}", kept.step, entry.steps);
                 found.ignored.push(UnusedSnapshot { pid: kept.pid, step: kept.step, why });
                 continue;
             }
-            // What goes before a renewal is of another life.
+            // A snapshot from before a renewal belongs to the process's former life.
             if past.steps.front().is_none_or(|first| kept.step < first.number) {
                 continue;
             }
@@ -60,14 +61,14 @@ impl Snapshots {
         found
     }
 
-    /// Says what is not used.
+    /// Reports the snapshots that are not used.
     pub(in crate::run) fn tell(&mut self, run: &Run) {
         for ignored in self.ignored.drain(..) {
             run.remarks.ignore(ignored);
         }
     }
 
-    /// Where a process may begin.
+    /// Takes out the snapshots that a process can begin from.
     pub(in crate::run) fn take(&mut self, pid: Pid, remarks: &Arc<Remarks>) -> Option<SnapshotChain> {
         let steps = self.of.remove(&pid)?;
         Some(SnapshotChain { shelf: self.shelf.clone()?, steps, remarks: Arc::clone(remarks) })

@@ -1,4 +1,4 @@
-//! Comparing the snapshots of a run with what its records alone come to.
+//! Compares the snapshots of a run with its records alone.
 
 use super::rebuild::{Rebuild, RebuildError};
 use crate::process::{Body, Budget, Pid, ProcessSnapshot, Program};
@@ -8,41 +8,41 @@ use crate::run::state::config::Programs;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a run's records and its snapshots say together.
+/// The result of comparing a run's records and its snapshots.
 #[derive(Clone, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Verified {
-    /// Steps that were executed again, all as recorded.
+    /// Steps that were replayed, all as recorded.
     pub steps: u64,
     /// The snapshots in the order of their processes and steps.
     pub snapshots: Vec<Compared>,
 }
 
-/// A snapshot beside what the process really was.
+/// A snapshot compared with the replayed process.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Compared {
-    /// The process.
+    /// The process of the snapshot.
     pub pid: Pid,
     /// The step that it follows.
     pub step: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// How they compare.
+    /// The result of the comparison.
     pub verdict: Verdict,
 }
 
-/// How a snapshot compares with what the process really was.
+/// How a snapshot compares with the replayed process.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The same, to the byte.
+    /// They are the same, to the byte.
     Equal,
-    /// The process was something else after that step.
+    /// The replayed process differs after that step.
     Differs,
-    /// Nobody would begin from it, for this reason.
+    /// A recovery would not use the snapshot, for this reason.
     Ignored(String),
 }
 
-/// Snapshots that are to be compared while a run is rebuilt.
+/// Snapshots to compare while a run is rebuilt.
 pub(in crate::run) struct Checks {
     shelf: Arc<dyn SnapshotStore>,
     wanted: BTreeMap<(Pid, u64), u64>,
@@ -55,7 +55,7 @@ impl Checks {
         Ok(Self { shelf, wanted, done: Vec::new() })
     }
 
-    /// A process has done a step again.
+    /// Compares a process that has replayed a step with its snapshot, if there is one.
     pub(in crate::run) fn stepped(&mut self, pid: Pid, step: u64, body: &mut dyn Body) {
         let Some(bytes) = self.wanted.remove(&(pid, step)) else { return };
         let verdict = self.compare(pid, step, body).unwrap_or_else(Verdict::Ignored);
@@ -84,11 +84,11 @@ impl Checks {
     }
 }
 
-/// Rebuilds a run from all of its records, and compares every snapshot of it. Instances are made outside the pool, out of the budget, where
-/// there is one.
+/// Rebuilds a run from all of its records, and compares every snapshot of it. Instances are made
+/// outside the pool, out of the budget if there is one.
 ///
 /// # Errors
-/// Where a record does not follow from those before it, or a process does not do again what it did.
+/// Fails if a record does not follow from those before it, or a process does not repeat its record.
 pub fn verify(
     records: &[Record],
     root: &Arc<dyn Program>,
@@ -110,7 +110,7 @@ pub fn verify(
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// Its records do not tell a run of these programs.
+    /// Its records are not those of a run of these programs.
     #[error(transparent)]
     Records(#[from] RebuildError),
     /// Its snapshots cannot be listed.

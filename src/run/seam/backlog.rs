@@ -1,34 +1,40 @@
-//! What a journal has taken and not begun to write. Where that is too much, no process of its runs begins a step.
+//! What a journal has accepted but not begun to write. While that is too much, no process of its
+//! runs begins a step.
 //!
-//! A journal that cannot keep up slows those down who write to it. They cannot wait where they write: that is under the commit lock of a run,
-//! which the journal's thread takes to say that records are durable. So an append never waits. A process that would begin a step is *put off*:
-//! it is paused, keeps the events that it was to hear, and goes on when there is room. No worker waits meanwhile, and runs that are written
-//! elsewhere go on. A step in its middle goes on to its end, and what comes from outside is recorded: by so much, which other bounds hold, the
-//! backlog exceeds its own.
+//! A journal that falls behind has to slow its writers down. They cannot wait where they append: an
+//! append happens under the commit lock of a run, and the journal's thread takes that lock to
+//! report that records are durable. So an append never waits. A process that is about to begin a
+//! step is *put off* instead: it is paused, retains the events of that step, and continues when
+//! there is room. No worker waits meanwhile, and runs of other journals continue. A step that has
+//! begun runs to its end, and arrivals from outside are still recorded: the backlog exceeds its
+//! bound by that much, which other bounds limit.
 //!
-//! Who is put off is between two steps, so it gives its permit to others as any paused process does, and what it was to hear is kept beside
-//! its body. When there is room it joins the admission queue, which is in order: it gets its turn however often it is put off.
+//! A process that is put off is between two steps, so like any paused process it gives up its
+//! permit, and the events of its next step are stored beside its body. When there is room it joins
+//! the admission queue, which is in order: it gets its turn however often it is put off.
 //!
-//! **Protocol.** A process that is put off is paused first, then looks once more, under the lock of the list, and enters itself if there is still no
-//! room. Whoever makes room first says so, then takes the list under that lock. So either the process is in the list that is taken, or it has
-//! seen that there is room. Pausing has another reason, which the run's state tells: an operator has paused the run. So a process is let go on
-//! under the commit lock, and only if that is not so.
+//! **Protocol.** A process that is put off is first paused, then checks once more, under the lock
+//! of the list, and enters itself if there is still no room. The journal's thread first reports
+//! that there is room, then takes the list under that lock. So either the process is in the list
+//! that is taken, or it has seen that there is room. There is another reason to be paused, which
+//! the run's state knows: an operator has paused the run. So a process is unpaused under the commit
+//! lock, and only if that is not the case.
 
 use crate::scheduler::Slot;
 use parking_lot::Mutex;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A run, as far as the list of those who are put off knows it.
+/// A run whose processes can be put off.
 pub(in crate::run) trait PutOffRun: Send + Sync {
-    /// Lets a process of it go on. It takes the commit lock.
+    /// Lets one of its processes continue. Takes the commit lock.
     fn go_on(&self, slot: Slot);
 }
 
-/// Whether a journal is behind, and the processes that are put off for it.
+/// Whether a journal is behind, and the processes that are put off because of it.
 #[derive(Default)]
 pub struct Backlog {
-    /// Read without the lock before each step; what counts is what is read under the lock of the list.
+    /// Read without the lock before each step; the read under the lock of the list decides.
     full: AtomicBool,
     put_off: Mutex<PutOff>,
 }
@@ -36,17 +42,18 @@ pub struct Backlog {
 #[derive(Default)]
 struct PutOff {
     list: Vec<(Weak<dyn PutOffRun>, Slot)>,
-    /// How often the list was taken.
+    /// How many times the list was taken.
     taken: u64,
 }
 
 impl Backlog {
-    /// Says whether there is too much. It may be called with any lock. [`Self::go_on`] follows where there is room again.
+    /// Sets whether the backlog is over its bound. May be called with any lock. A caller that
+    /// clears it then calls [`Self::go_on`].
     pub fn set_full(&self, is_full: bool) {
         self.full.store(is_full, Relaxed);
     }
 
-    /// Lets those go on who were put off. It takes commit locks.
+    /// Lets every process that was put off continue. Takes commit locks.
     pub fn go_on(&self) {
         let list = {
             let mut put_off = self.put_off.lock();
@@ -64,7 +71,8 @@ impl Backlog {
         self.full.load(Relaxed)
     }
 
-    /// Enters a process into the list, unless it is there. False: there is room.
+    /// Enters a process into the list, unless it is there already. Returns whether it has to wait:
+    /// `false` if there is room.
     pub(in crate::run) fn enter(&self, run: &Weak<dyn PutOffRun>, slot: Slot, entered: &mut Option<u64>) -> bool {
         let mut put_off = self.put_off.lock();
         if !self.is_full() {

@@ -1,4 +1,4 @@
-//! What leaves the host: the seam to the handlers.
+//! The seam to the handlers.
 
 use crate::process::{Answer, Grants, Limits, Message, Micros, Payload, Pid, Tag};
 use std::sync::Arc;
@@ -6,63 +6,69 @@ use std::sync::Arc;
 /// A call on its way to its handler. The record that caused it is durable.
 #[derive(Clone, Debug)]
 pub struct OutgoingCall {
-    /// The run.
+    /// The id of the run.
     pub run: Arc<str>,
-    /// The process that asked.
+    /// The process that made the call.
     pub pid: Pid,
-    /// The command that is to be answered.
+    /// The command that the answer belongs to.
     pub tag: Tag,
-    /// Its place in the workflow, `<node path>/<item>/<n>`, where the process gave it one.
+    /// The call's place in the workflow, `<node path>/<item>/<n>`, if the process gave it one.
     pub scope: Option<Arc<str>>,
     /// The handler's name.
     pub handler: Arc<str>,
-    /// Its arguments.
+    /// The arguments, not checked yet.
     pub args: Payload,
-    /// How long the run will wait for the answer; the run itself keeps watch over it.
+    /// How long the run waits for the answer; the run itself enforces it.
     pub timeout: Option<Micros>,
-    /// The logical call's idempotency key.
+    /// The idempotency key of the logical call.
     pub idempotency_key: Arc<str>,
-    /// What the process may ask for.
+    /// What the process is allowed to call.
     pub grants: Grants,
-    /// What the process may use: the answer's payload is bounded by it.
+    /// The limits of the process: they bound the answer's payload.
     pub limits: Arc<Limits>,
 }
 
-/// Where a handler's answer goes. Whatever happens, the first answer counts; one that is dropped unused answers `host-fault`.
+/// Where a handler sends its answer. Only the first answer counts; a reply that is dropped unused
+/// answers `host-fault`.
 pub trait Reply: Send + Sync {
     /// Gives the answer, from any thread.
     fn answer(&self, answer: Answer);
 
-    /// Sends the process a message from the call in flight: progress, a streamed part. False: nobody waits any more.
+    /// Sends the process a message from the call in flight: progress, or a streamed part. Returns
+    /// whether the process still waits for the answer.
     fn message(&self, message: Message) -> bool;
 
-    /// Whether nobody waits for the answer any more: cancelled, timed out, the process gone.
+    /// Returns whether the answer is no longer needed: the call was cancelled or timed out, or the
+    /// process has ended.
     fn is_abandoned(&self) -> bool;
 }
 
-/// What became of a dispatched call.
+/// The result of dispatching a call.
 #[derive(Debug)]
 pub enum Dispatched {
-    /// The answer is here already: the handler ran on the worker.
+    /// The handler has answered already, on the worker.
     Answered(Answer),
     /// The answer will come through the [`Reply`].
     Pending,
 }
 
-/// Carries out calls. None of it is ever a host fault: an unknown handler, bad arguments, a missing grant is a problem in the answer.
+/// Carries out calls. Nothing here is ever a host fault: an unknown handler, bad arguments or a
+/// missing grant is a problem in the answer.
 pub trait Effects: Send + Sync + 'static {
-    /// Hands a call to its handler. It does not block, and makes no system call on this thread.
+    /// Dispatches a call to its handler. Does not block, and makes no system call on this thread.
     fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched;
 
-    /// The call needs no answer any more; its handler may stop. Dropped calls are counted.
+    /// Reports that a call needs no answer any more; its handler may stop. Such calls are counted.
     fn abandon(&self, run: &str, pid: Pid, tag: Tag);
 
-    /// Whether a call may be sent again after an unknown outcome without a durable record that it left. It is asked while the run stands
-    /// still: an answer must not take long, and must not depend on anything but its arguments. A panic is a no.
+    /// Returns whether a call may be sent again after an unknown outcome, without a durable record
+    /// that it was sent. Called under the commit lock: the answer must not take long, and must
+    /// depend on the arguments alone. A panic counts as no.
     fn is_repeatable(&self, handler: &str, args: &Payload) -> bool;
 
-    /// Whether a pattern of a capability asks for no more than these patterns grant. It is asked while the run stands still: an
-    /// answer must not take long, and must not depend on anything but its arguments. A panic is a no.
+    /// Returns whether a pattern of a capability asks for no more than the granted patterns. Called
+    /// under the commit lock: the answer must not take long, and must depend on the arguments
+    /// alone. A panic counts as no.
     fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
         let _ = capability;
         granted.iter().any(|pattern| pattern == wanted)

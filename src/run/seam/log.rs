@@ -7,12 +7,12 @@ use crate::process::{Answer, Ending, LogLine, Micros, Pid, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// When what a record caused may leave the host.
+/// When the consequences of a record may leave the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
     /// At once.
     Now,
-    /// When [`RunHandle::durable`](super::RunHandle::durable) says so.
+    /// When [`RunHandle::durable`](super::RunHandle::durable) reports the record.
     Later,
 }
 
@@ -20,18 +20,19 @@ pub enum Durability {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EndStatus {
-    /// It gave its outputs.
+    /// The root returned its outputs.
     Succeeded,
-    /// It ended with a problem.
+    /// The root ended with a problem.
     Failed,
-    /// It was cancelled.
+    /// The run was cancelled.
     Cancelled,
-    /// It was cancelled because it took too long.
+    /// The run was cancelled because it took too long.
     TimedOut,
 }
 
 impl EndStatus {
-    /// What a root's ending and a run's result come to. `late`: it was asked to end because it took longer than this.
+    /// The status that a root's ending and a run's result add up to. `late` is the allowed time, if
+    /// the run was asked to end because it took longer.
     #[must_use]
     pub fn of(ending: &Ending, result: &Answer, late: Option<Micros>) -> Self {
         let is_cancelled = match (ending, result) {
@@ -47,7 +48,7 @@ impl EndStatus {
         }
     }
 
-    /// Its name in lists: `succeeded`, `failed`, `cancelled`, `timed-out`.
+    /// The name in lists: `succeeded`, `failed`, `cancelled`, `timed-out`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -58,7 +59,7 @@ impl EndStatus {
         }
     }
 
-    /// The status of a name.
+    /// The status with a name, if there is one.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         [Self::Succeeded, Self::Failed, Self::Cancelled, Self::TimedOut].into_iter().find(|one| one.name() == name)
@@ -68,25 +69,26 @@ impl EndStatus {
 /// How and when a run ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RunEnd {
-    /// How.
+    /// The status that lists show.
     pub status: EndStatus,
-    /// When.
+    /// When the last record was written, in microseconds since 1970.
     pub at: Timestamp,
 }
 
-/// An act upon a run from outside that was left for it: it is taken once.
+/// An act upon a run that waits in the run's inbox. It is applied once.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mail {
-    /// Its id, which tells it from others of the run and from itself when it comes again.
+    /// The id of the act: distinguishes it from others of the run, and identifies it when it is
+    /// sent again.
     pub id: Arc<str>,
-    /// What kind of act.
+    /// The kind of act.
     pub kind: Arc<str>,
-    /// The act.
+    /// The act, encoded.
     pub body: Bytes,
 }
 
 impl Mail {
-    /// Tells mail of the same id from mail that says something else.
+    /// Distinguishes this mail from mail with the same id and other contents.
     #[must_use]
     pub fn digest(&self) -> u128 {
         let mut hash = xxhash_rust::xxh3::Xxh3::new();
@@ -97,60 +99,64 @@ impl Mail {
     }
 }
 
-/// The log of one run: its records in their order. It is written under the run's commit lock, which whoever says that records are durable
-/// takes: so nothing here waits, neither for a disk nor for another thread. A journal that is behind says so ([`Log::backlog`]).
+/// The log of one run: its records, in order. It is written under the run's commit lock, which the
+/// journal's thread also takes to report that records are durable: so nothing here waits, neither
+/// for a disk nor for another thread. A journal that is behind reports so ([`Log::backlog`]).
 pub trait Log: Send {
-    /// Appends a record. Until somebody waits for it ([`Self::flush_soon`]) it may be kept back for some milliseconds, to become durable together
-    /// with those that follow.
+    /// Appends a record. Until a flush is requested ([`Self::flush_soon`]) the journal may hold it
+    /// back for some milliseconds, to make it durable together with those that follow.
     fn append(&mut self, record: &[u8]) -> Durability;
 
-    /// Bytes of all records so far, where they take room for longer than the run is in memory.
+    /// Bytes of all records so far, if they take room for longer than the run is in memory.
     fn bytes(&self) -> u64 {
         0
     }
 
-    /// Somebody waits for all that was appended so far to be durable.
+    /// Asks for all records appended so far to become durable soon.
     fn flush_soon(&mut self) {}
 
-    /// The record that is appended next is of this mail: when it is durable the mail is no longer left for the run, and not before. The same
-    /// goes for mail that came otherwise, so that its id is known when it is left again.
+    /// Marks the next record to be appended as that of this mail: the mail leaves the inbox when
+    /// that record is durable, and not before. Also called for acts that did not come by the inbox,
+    /// so that their ids are known if they are left there later.
     fn consume(&mut self, mail: &Mail) {
         let _ = mail;
     }
 
-    /// The run is over: its last record was just appended. Where this is durable later only, it is what would be the next record.
+    /// The run has ended: its last record was just appended. If the end becomes durable only later,
+    /// it has the number that the next record would have.
     fn ended(&mut self, end: &RunEnd) -> Durability {
         let _ = end;
         Durability::Now
     }
 
-    /// What the journal has taken and not begun to write. None: it is never behind.
+    /// What the journal has accepted but not begun to write. `None` if it is never behind.
     fn backlog(&self) -> Option<Arc<Backlog>> {
         None
     }
 
-    /// Where snapshots of the run's processes are kept. None: nowhere, since the run is not durable.
+    /// Where snapshots of the run's processes are stored. `None` if the run is not durable.
     fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
         None
     }
 
-    /// Whether [`Self::park`] can do something.
+    /// Returns whether [`Self::park`] can succeed.
     fn can_park(&self) -> bool {
         false
     }
 
-    /// Leaves the memory: all its records are durable, and it is dropped without another. What stays is little, and keeps the run this
-    /// host's. None: it cannot.
+    /// Leaves the memory: all records are durable, and the log is dropped without another one. What
+    /// remains is small, and holds this host's claim to the run. `None` if the log cannot be
+    /// parked.
     fn park(&mut self) -> Option<Box<dyn ParkedLog>> {
         None
     }
 
-    /// The bytes of all records from the first on, where all are at hand. They share the log's memory, as far as that can be. It is not
-    /// called where there is [`Self::reading`].
+    /// The bytes of all records from the first on, if all are at hand. They share the log's memory
+    /// where possible. Not called if there is [`Self::reading`].
     fn records(&self) -> Option<Vec<Bytes>>;
 
-    /// What reads the records where that waits for a disk: it is called without the run's lock, and also gives those that were appended
-    /// meanwhile. None: [`Self::records`] does not wait.
+    /// Reads the records if that waits for a disk: it is called without the run's lock, and also
+    /// returns records appended meanwhile. `None` if [`Self::records`] does not wait.
     fn reading(&self) -> Option<Reading> {
         None
     }
@@ -159,36 +165,36 @@ pub trait Log: Send {
 /// Reads the records of a run, as [`Log::records`] gives them.
 pub type Reading = Box<dyn FnOnce() -> Option<Vec<Bytes>> + Send>;
 
-/// A log that has left the memory. Dropped, it lets go of its run.
+/// A log that has left the memory. Dropping it releases its run.
 pub trait ParkedLog: Send {
-    /// Comes back, with all records from the first on. It may wait for a disk.
+    /// Returns to memory, with all records from the first on. May wait for a disk.
     ///
     /// # Errors
-    /// Why it cannot; the run is let go of.
+    /// Says why it cannot; the run is released.
     fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String>;
 }
 
 /// Where a log line comes from.
 #[derive(Clone, Debug)]
 pub struct LogOrigin {
-    /// The run.
+    /// The id of the run.
     pub run: Arc<str>,
-    /// The process.
+    /// The process that wrote the line, or made the call whose handler wrote it.
     pub pid: Pid,
-    /// Of a line that a handler wrote for a call: the call's place in the workflow, `<node path>/<item>/<n>`, where the process gave
-    /// it one.
+    /// For a line that a handler wrote for a call: the call's place in the workflow, `<node
+    /// path>/<item>/<n>`, if the process gave it one.
     pub scope: Option<Arc<str>>,
-    /// The component under whose name it was spawned; none is the root's program.
+    /// The component under whose name the process was spawned; `None` for the root's program.
     pub component: Option<Arc<str>>,
-    /// The number of its step.
+    /// The number of the process's step.
     pub step: u64,
     /// The time of the step's batch.
     pub at: Timestamp,
 }
 
-/// Takes the log lines of runs, beside the records that keep them, when these are in the log. A panic of it
-/// changes nothing. It neither blocks nor makes a system call: it is called on a worker.
+/// Receives the log lines of runs, once the records that contain them are in the log. A panic in it
+/// changes nothing. It must not block or make a system call: it is called on a worker.
 pub trait LogSink: Send + Sync + 'static {
-    /// The lines of a step in order, and how many more were dropped.
+    /// Receives the lines of a step in order, and the number of lines dropped.
     fn lines(&self, origin: &LogOrigin, lines: &[LogLine], dropped: u64);
 }

@@ -1,7 +1,8 @@
-//! What others implement or supply: the log, handlers, the store of snapshots, the wall clock.
+//! What other rooms implement or supply: the log, the handlers, the snapshot store, the wall clock.
 //!
 //! Nothing here knows a run. The journal implements [`Log`](log::Log) and
-//! [`SnapshotStore`](snapshot_store::Shelf), dispatch implements [`Effects`](effects::Effects).
+//! [`SnapshotStore`](snapshot_store::SnapshotStore), dispatch implements
+//! [`Effects`](effects::Effects).
 
 pub(super) mod backlog;
 pub(super) mod clock;

@@ -1,7 +1,8 @@
-//! Where snapshots of a run's processes are kept, beside its records.
+//! Where snapshots of a run's processes are stored, beside its records.
 //!
-//! A snapshot says what a process was after one of its steps. It saves work and is never the only copy of anything: what is not there,
-//! or does not fit, is replayed from the records.
+//! A snapshot is the state of a process after one of its steps. It saves work and is never the only
+//! copy of anything: a process whose snapshot is missing, or does not fit, is replayed from the
+//! records.
 
 use crate::process::Pid;
 use bytes::Bytes;
@@ -9,55 +10,56 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The snapshots of one run. Its functions may wait for a disk: none is called under the commit lock, and on a
-/// worker only [`Self::get`], of a snapshot that the taking up has not read ahead.
+/// The snapshots of one run. These functions may wait for a disk: none is called under the commit
+/// lock, and on a worker only [`Self::get`], for a snapshot that recovery has not read ahead.
 pub trait SnapshotStore: Send + Sync {
-    /// Keeps what a process was after a step, whose record is durable. The key says what it fits: the digest of the program. Of those before
-    /// it, all but the last may go.
+    /// Stores the state of a process after a step whose record is durable. The key is the digest of
+    /// the program that the snapshot fits. Of the process's earlier snapshots, all but the last may
+    /// be removed.
     ///
     /// # Errors
-    /// Why it is not kept. Nothing depends on it.
+    /// Says why it is not stored. Nothing depends on it.
     fn put(&self, pid: Pid, step: u64, key: &[u8], data: Bytes) -> Result<(), String>;
 
-    /// What is kept, in any order.
+    /// The stored snapshots, in any order.
     ///
     /// # Errors
-    /// Why nobody can tell.
+    /// Says why they cannot be listed.
     fn list(&self) -> Result<Vec<SnapshotEntry>, String>;
 
-    /// What a process was after a step. None: it is not there.
+    /// The state of a process after a step. `None` if it is not stored.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// Says why it cannot be read.
     fn get(&self, pid: Pid, step: u64) -> Result<Option<Bytes>, String>;
 }
 
-/// A snapshot on a shelf.
+/// A snapshot in a store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct SnapshotEntry {
-    /// The process.
+    /// The process whose state it is.
     pub pid: Pid,
     /// The step that it follows.
     pub step: u64,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
 }
 
 /// A snapshot that was not used.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct UnusedSnapshot {
-    /// The process.
+    /// The process whose state it is.
     pub pid: Pid,
     /// The step that it follows.
     pub step: u64,
-    /// Why.
+    /// The reason, for people.
     pub why: String,
 }
 
-/// Snapshots of each process. One before the last is kept too: it serves where the last does not fit.
+/// Snapshots stored per process. The one before the last serves if the last does not fit.
 const KEPT_MAX: usize = 2;
 
-/// A shelf in memory.
+/// A snapshot store in memory.
 #[derive(Clone, Default)]
 pub struct MemorySnapshots(Arc<Mutex<BTreeMap<(Pid, u64), Bytes>>>);
 

@@ -1,4 +1,4 @@
-//! Commands that are answered later: calls and sleeps, and taking them back.
+//! Commands that are answered later (calls and sleeps), and cancelling them.
 
 use super::config::RunConfig;
 use super::decide::{Asker, too_large};
@@ -54,7 +54,8 @@ impl State {
                     .with_data(&serde_json::json!({ "capability": kv::NAME })),
             ));
         }
-        // All are written into the record of the step, under the lock: a MiB takes a guest about three slices.
+        // All answers are written into the record of the step, under the lock: a MiB takes a guest
+        // about three slices.
         let (payload_bytes, output_bytes) = (entry.limits.payload_bytes, entry.limits.output_bytes);
         let is_native = asker.program.permit().is_none();
         let step_bytes = if is_native { output_bytes } else { payload_bytes.min(output_bytes) };
@@ -69,7 +70,7 @@ impl State {
             }
         })?;
         let bytes = answer.size() as u64;
-        // It waits in the queue until the process takes it.
+        // The answer waits in the queue until the process takes it.
         let weight = self.weigh(1, bytes, 0);
         if !self.has_room(weight) {
             return Err(Box::new(
@@ -153,13 +154,13 @@ impl State {
         }
     }
 
-    /// A tag needs no answer of its own any more: it is answered `cancelled`.
+    /// Applies the process's own `cancel`: the tag is answered `cancelled`.
     pub(in crate::run) fn apply_cancel(&mut self, pid: Pid, moment: Moment, tag: Tag) {
         let Some(pending) = self.settle_tag(pid, tag) else { return };
         let problem = Problem::new(kind::CANCELLED, "The process itself cancelled it");
         let problem = match &pending {
             Pending::Call(call) => problem.with_unknown_outcome(!call.sending.is_leaving()),
-            // How far the child came, nobody says.
+            // How far the child got is not known.
             Pending::Spawn { .. } => problem.with_class(ProblemClass::Uncertain),
             Pending::Sleep(_) | Pending::Signal(_) => problem,
         };
@@ -173,7 +174,7 @@ impl State {
         self.post_answer(pid, tag, answer);
     }
 
-    /// Takes an unanswered command off the books: whoever calls it gives the one answer.
+    /// Removes an unanswered command, whose one answer the caller then gives.
     pub(in crate::run) fn settle_tag(&mut self, pid: Pid, tag: Tag) -> Option<Pending> {
         let entry = self.table.get_mut(pid).filter(|entry| entry.lives())?;
         let pending = entry.outstanding.remove(tag)?;
@@ -197,7 +198,7 @@ impl State {
         Some(pending)
     }
 
-    /// Tells whoever watches of a call's answer.
+    /// Reports the answer of a call to observers.
     pub(in crate::run) fn answered(&mut self, pid: Pid, tag: Tag, answer: &Answer) {
         self.tell(|| RunEvent::Answered { pid, tag, problem: answer.as_ref().err().cloned() });
     }

@@ -1,8 +1,9 @@
-//! What never changes in a run: among it all code that is not the run's own.
+//! What never changes in a run, including all code that is not the run's own.
 //!
-//! The commit point calls such code with its lock, in the middle of a batch whose record is not written yet, and before its consequences are let
-//! out. Were a panic to leave from there, the state would be one that no record tells. So each of these calls ends here, and its panic
-//! is an answer: the one that gives the least.
+//! The commit point calls such code under its lock, in the middle of a batch whose record is not
+//! written yet, and before its consequences are released. If a panic left it there, the state would
+//! be one that no record describes. So each of these calls catches panics, and a panic counts as
+//! the answer that grants the least.
 
 use crate::base::foreign;
 use crate::process::{
@@ -21,9 +22,9 @@ pub type Programs = BTreeMap<Arc<str>, Arc<dyn Program>>;
 /// What never changes in a run.
 pub(in crate::run) struct RunConfig {
     pub(in crate::run) id: Arc<str>,
-    /// Where idempotency keys begin.
+    /// The beginning of idempotency keys.
     pub(in crate::run) keys: Arc<str>,
-    /// The id that processes see.
+    /// The run id that processes see.
     seen_as: Arc<str>,
     pub(in crate::run) seed: [u8; 32],
     pub(in crate::run) root: Arc<dyn Program>,
@@ -44,7 +45,7 @@ impl RunConfig {
         Self { id: Arc::clone(&started.run), keys, seen_as, seed: started.seed, root, programs, effects, sink }
     }
 
-    /// The program of a component; none is the root's own.
+    /// The program of a component; `None` for the root's own.
     pub(in crate::run) fn program(&self, component: Option<&str>) -> Result<&Arc<dyn Program>, Box<Problem>> {
         let Some(name) = component else { return Ok(&self.root) };
         self.programs.get(name).ok_or_else(|| {
@@ -55,7 +56,7 @@ impl RunConfig {
         })
     }
 
-    /// A body of a program.
+    /// Makes a body of a program.
     pub(in crate::run) fn body(
         &self,
         program: &Arc<dyn Program>,
@@ -78,22 +79,22 @@ impl RunConfig {
         foreign::call(|| program.body(init)).unwrap_or_else(|message| Err(panicked(&message))).map_err(Box::new)
     }
 
-    /// Whether a pattern of a capability asks for no more than these patterns grant.
+    /// Returns whether a pattern of a capability asks for no more than the granted patterns.
     pub(in crate::run) fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
         foreign::call(|| self.effects.narrows(capability, granted, wanted)).unwrap_or(false)
     }
 
-    /// Whether a call may be sent again after an unknown outcome.
+    /// Returns whether a call may be sent again after an unknown outcome.
     pub(in crate::run) fn is_repeatable(&self, handler: &str, args: &Payload) -> bool {
         foreign::call(|| self.effects.is_repeatable(handler, args)).unwrap_or(false)
     }
 
-    /// Whether the root waits for signals of this name, so that they are its own.
+    /// Returns whether the root waits for signals of this name, so that they are its own.
     pub(in crate::run) fn root_waits_for(&self, name: &str) -> bool {
         foreign::call(|| self.root.waits_for_signal(name)).unwrap_or(true)
     }
 
-    /// Hands lines to the sink; none are made where there is none.
+    /// Gives lines to the sink, if there is one; their origin is made only then.
     pub(in crate::run) fn log(&self, lines: &[LogLine], dropped: u64, origin: impl FnOnce() -> LogOrigin) {
         if let Some(sink) = &self.sink {
             let origin = origin();
@@ -102,7 +103,7 @@ impl RunConfig {
     }
 }
 
-/// What a body of a program within these limits takes of the pool.
+/// The permit that a body of a program within these limits takes from the pool.
 ///
 /// # Errors
 /// The program panicked.
@@ -111,12 +112,12 @@ pub(in crate::run) fn permit_of(program: &dyn Program, limits: &Limits) -> Resul
     Ok(permit.within(limits))
 }
 
-/// Whether bodies of a program can be saved, as far as is known.
+/// Returns whether bodies of a program can be saved, as far as is known.
 pub(in crate::run) fn may_be_saved(program: &dyn Program) -> bool {
     foreign::call(|| program.snapshot_support()).unwrap_or(SnapshotSupport::Never) != SnapshotSupport::Never
 }
 
-/// Says where the instance of a body is made.
+/// Tells a body where to make its instance.
 ///
 /// # Errors
 /// The body panicked.

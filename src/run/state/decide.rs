@@ -1,11 +1,13 @@
-//! What becomes of a step's commands: each is decided once, against the state as the commands before it have left it, and applied.
+//! Decides and applies a step's commands: each is decided once, against the state that the commands
+//! before it have left, and applied.
 //!
-//! Deciding looks and changes nothing; applying changes the state by the decision alone. A rebuild takes the decision from the
-//! record and only applies.
+//! Deciding reads the state and changes nothing; applying changes the state by the decision alone.
+//! A rebuild takes the decision from the record and only applies it.
 //!
-//! What a process asks beyond its bounds is answered with a problem where the command has an answer. Where it has none (`monitor`,
-//! `link`, `expose`, the status), or where the whole output is not what the contract says, the process fails and none of its
-//! commands happens: [`check`]. Where it is given in parts, that is looked at with the first of them.
+//! A command beyond the process's bounds is answered with a problem if it has an answer. If it has
+//! none (`monitor`, `link`, `expose`, the status), or if the whole output violates the contract,
+//! the process fails and none of its commands happens: [`check`]. An output that is given in parts
+//! is checked with the first of them.
 
 use super::config::RunConfig;
 use super::kv;
@@ -24,26 +26,26 @@ use std::sync::Arc;
 /// The longest name of anything. Arbitrary.
 pub(in crate::run) const NAME_BYTES_MAX: usize = 1_024;
 
-/// Whose commands are decided.
+/// The process whose commands are decided.
 pub(in crate::run) struct Asker<'a> {
     pub(in crate::run) pid: Pid,
     pub(in crate::run) program: &'a Arc<dyn Program>,
     pub(in crate::run) read: Option<Read>,
-    /// Bytes of what `kv` has answered to commands of the step.
+    /// Bytes that `kv` has answered to commands of the step.
     pub(in crate::run) kv_bytes: u64,
 }
 
-/// What of a step's commands is read before the lock is taken: it may be long.
+/// The parts of a step's commands that are read before the lock is taken, since they may be long.
 #[derive(Default)]
 pub(in crate::run) struct Read {
-    /// The arguments of those that call `kv`, in order.
+    /// The arguments of the calls of `kv`, in order.
     pub(in crate::run) kv: VecDeque<Result<kv::Arguments, Problem>>,
-    /// What those spawns ask for that narrow, in order.
+    /// The narrowing that spawns ask for, in order.
     pub(in crate::run) narrows: VecDeque<Result<Narrow, Problem>>,
 }
 
 impl Read {
-    /// None: there is nothing to read in them.
+    /// `None` if there is nothing to read in the commands.
     pub(in crate::run) fn of(commands: &[Command]) -> Option<Self> {
         let mut read: Option<Self> = None;
         for command in commands {
@@ -69,8 +71,9 @@ pub(in crate::run) fn too_large(what: &str, bytes: u64, limit: u64) -> Problem {
         .with_detail(format!("{what} has {bytes} bytes; the limit is {limit}."))
 }
 
-/// Whether a step's output as a whole is what the contract and the process's limits allow. `owed` is what of it is still to be given; `bytes` is
-/// its size in the record. What was looked at with an earlier part is granted.
+/// Checks that a step's output as a whole is within the contract and the process's limits. `owed`
+/// is the part still to be given; `bytes` is the size of the output in the record. Whatever was
+/// checked with an earlier part is granted.
 ///
 /// # Errors
 /// The problem that the process fails with.
@@ -214,7 +217,8 @@ fn check_commands<'a>(
     check_ties(state, entry, ties)
 }
 
-/// What is set twice in a step, or anew, counts as if it stayed beside what was there.
+/// A query that is set twice in a step, or set anew, counts as if it stayed beside the value that
+/// was there.
 fn check_exposed(state: &State, new: u64, new_bytes: u64) -> Result<(), Box<Problem>> {
     if new == 0 && new_bytes == 0 {
         return Ok(());
@@ -279,7 +283,8 @@ impl State {
             }
             Action::Register(name) => self.decide_register(config, asker.pid, name),
             Action::Stop(target) => self.look_up_accepting(asker.pid, target),
-            // It has no answer but the end of the other: it is told at once that there is no link.
+            // A link has no answer but the end of the other process: that there is no link is
+            // reported at once.
             Action::Link(target) => Ok(self.look_up_accepting(asker.pid, target).unwrap_or_else(|problem| {
                 let pid = self.resolve(asker.pid, target).unwrap_or(Pid(0));
                 Decision::Gone { pid, ending: Ending::Failed(problem.into()) }
@@ -335,14 +340,16 @@ impl State {
         }
     }
 
-    /// An answer at once. (A decision of another kind does not go with its command: such a record is not one of ours.)
+    /// Gives an answer at once. (A decision of another kind does not belong to the command: this
+    /// host writes no such record.)
     fn apply_answer(&mut self, pid: Pid, tag: Tag, decision: Decision) {
         if let Decision::Answered(answer) = decision {
             self.post_answer(pid, tag, answer);
         }
     }
 
-    /// Whether one more command may wait for its answer, with so many bytes of its own, and names of so many.
+    /// Checks that one more command may wait for its answer, with this many bytes of its own and of
+    /// names.
     pub(in crate::run) fn may_wait(&self, pid: Pid, bytes: u64, names: usize) -> Result<(), Box<Problem>> {
         let entry = &self.table[pid];
         let limits = &entry.limits;
@@ -376,13 +383,13 @@ impl State {
         Ok(())
     }
 
-    /// Whether a payload is one that the process may give.
+    /// Checks that the process may give a payload.
     #[inline]
     pub(in crate::run) fn may_carry(&self, pid: Pid, payload: &Payload) -> Result<(), Box<Problem>> {
         check_payload(payload, &self.table[pid].limits)
     }
 
-    /// Which process a target is.
+    /// Resolves a target to a process.
     #[inline]
     pub(in crate::run) fn resolve(&self, pid: Pid, target: &Target) -> Option<Pid> {
         match target {

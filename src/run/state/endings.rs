@@ -1,4 +1,5 @@
-//! How processes ended that are gone: whoever links to or monitors one of them hears it at once.
+//! How processes that are gone have ended: a process that links to or monitors one of them gets its
+//! ending at once.
 
 use super::weight::ending_bytes;
 use crate::process::{Ending, Pid, Problem, problem::kind};
@@ -9,7 +10,8 @@ const REMEMBERED_MAX: usize = 1_024;
 /// Bytes of their texts, beside those of the last one. Arbitrary.
 const REMEMBERED_BYTES_MAX: u64 = 1 << 20;
 
-/// The endings of a run's processes, as far as they are remembered: the last ones that were not `completed`.
+/// The endings of a run's processes, as far as they are remembered: the last ones other than
+/// `completed`.
 #[derive(Default)]
 pub(in crate::run) struct Endings {
     by_pid: BTreeMap<Pid, Ending>,
@@ -33,7 +35,7 @@ impl Endings {
         self.by_pid.insert(pid, ending.clone());
     }
 
-    /// Bytes of the texts that are remembered.
+    /// Bytes of the remembered texts.
     pub(in crate::run) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -47,7 +49,7 @@ impl Endings {
         }
     }
 
-    /// What stands for the ending of something that is not known.
+    /// Stands for an ending that is not known.
     pub(in crate::run) fn unknown(detail: &str) -> Ending {
         Ending::Failed(Problem::new(kind::NO_PROCESS, "No such process").with_detail(detail).into())
     }

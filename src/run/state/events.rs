@@ -1,4 +1,4 @@
-//! What observers of a run hear, and what a run comes to.
+//! The events that observers of a run get, and the outcome of a run.
 
 use super::run_state::{Abandoned, Counts};
 use crate::process::{Answer, Ending, LogLine, Micros, Pid, Problem, Tag, Timestamp};
@@ -10,94 +10,95 @@ use std::sync::Arc;
 pub enum RunEvent {
     /// A process was started.
     Spawned {
-        /// The process.
+        /// The process that the event is about.
         pid: Pid,
-        /// Who spawned it; none for the root.
+        /// The process that spawned it; `None` for the root.
         parent: Option<Pid>,
-        /// Its component; none is the root's program.
+        /// The component it runs; `None` for the root's program.
         component: Option<Arc<str>>,
-        /// Its entry point.
+        /// The entry point it begins at.
         entry: Arc<str>,
-        /// Its place in the workflow, `<node path>/<item>/<n>`, where its parent gave it one.
+        /// Its place in the workflow, `<node path>/<item>/<n>`, if its parent gave it one.
         scope: Option<Arc<str>>,
     },
-    /// A process has a name.
+    /// A process has registered a name.
     Named {
-        /// The process.
+        /// The process that the event is about.
         pid: Pid,
-        /// The name.
+        /// The registered name.
         name: Arc<str>,
     },
     /// A process called a handler.
     Called {
-        /// The process.
+        /// The process that the event is about.
         pid: Pid,
-        /// The call.
+        /// The command that made the call.
         tag: Tag,
-        /// The handler.
+        /// The name of the handler.
         handler: Arc<str>,
-        /// Its place in the workflow, where the process gave it one.
+        /// The call's place in the workflow, if the process gave it one.
         scope: Option<Arc<str>>,
     },
-    /// A call that was made in the run that this one repeats has another key here, because its arguments are others.
+    /// A call that was made in the run that this one repeats has another key here, because its
+    /// arguments differ.
     Rekeyed {
-        /// The process.
+        /// The process that the event is about.
         pid: Pid,
-        /// The call.
+        /// The command that made the call.
         tag: Tag,
-        /// The key that it had.
+        /// The key in the former run.
         former: Arc<str>,
-        /// The key that it has.
+        /// The key in this run.
         key: Arc<str>,
     },
     /// A call has its answer.
     Answered {
-        /// The process.
+        /// The process that the event is about.
         pid: Pid,
-        /// The call.
+        /// The command that made the call.
         tag: Tag,
-        /// What went wrong, where something did.
+        /// The problem, if the call failed.
         problem: Option<Arc<Problem>>,
     },
-    /// A process wrote a line, or a handler did for a call of it.
+    /// A process wrote a line, or a handler did for a call of the process.
     Logged {
-        /// The process.
+        /// The process that the event is about.
         pid: Pid,
-        /// Of a handler's line: the call's place in the workflow, where the process gave it one.
+        /// For a handler's line: the call's place in the workflow, if the process gave it one.
         scope: Option<Arc<str>>,
-        /// When, in microseconds since 1970: the time of the record that has the line.
+        /// Microseconds since 1970: the time of the record that has the line.
         at: Timestamp,
-        /// The line.
+        /// The line and its level.
         line: LogLine,
     },
     /// A process has ended.
     Ended {
-        /// The process.
+        /// The process that the event is about.
         pid: Pid,
-        /// How.
+        /// How it ended.
         ending: Ending,
     },
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// How the root ended.
     pub ending: Ending,
     /// The root's output, or why there is none.
     pub result: Answer,
-    /// How long it was to take at most, where it was asked to end for taking longer.
+    /// How long the run was allowed to take, if it was asked to end because it took longer.
     pub late: Option<Micros>,
-    /// Calls that processes did not wait for when they completed, as far as they are listed.
+    /// Calls that processes did not wait for when they completed, up to a limit.
     pub abandoned: Vec<Abandoned>,
-    /// Abandoned calls beyond the list.
+    /// The number of abandoned calls beyond that list.
     pub abandoned_more: u64,
-    /// What happened, in numbers.
+    /// What happened in the run, in numbers.
     pub counts: Counts,
 }
 
 impl Outcome {
-    /// That of a run which goes on no more in this host, for a reason that is not its own.
+    /// The outcome of a run that does not continue in this host, for a reason outside the run.
     pub(in crate::run) fn of_problem(problem: Problem, counts: Counts) -> Self {
         let problem = Arc::new(problem);
         let (ending, result) = (Ending::Failed(Arc::clone(&problem)), Err(problem));

@@ -1,4 +1,4 @@
-//! Endings: how a process is asked to end, and what its end means to others.
+//! Endings: how a process is asked to end, and what its end does to others.
 
 use super::events::RunEvent;
 use super::outstanding::Pending;
@@ -9,7 +9,7 @@ use crate::process::problem::{cut, kind};
 use crate::process::{Answer, Ending, Event, Exit, Micros, Pid, Problem};
 use std::sync::Arc;
 
-/// The answer that a spawn gets for a child that ended so without an output.
+/// The answer to the spawn of a child that ended like this, without an output.
 pub(crate) fn answer_of(ending: &Ending) -> Answer {
     match ending {
         Ending::Completed => Ok(crate::process::Payload::NULL),
@@ -20,11 +20,11 @@ pub(crate) fn answer_of(ending: &Ending) -> Answer {
     }
 }
 
-/// Bytes of the reason given to a linked process. Along a chain of links each one adds a few words to
-/// the reason before; the texts of a single problem are never cut. Arbitrary.
+/// Bytes of the reason given to a linked process. Along a chain of links each process adds a few
+/// words to the reason before; the texts of a single problem are never cut. Arbitrary.
 const REASON_BYTES_MAX: usize = 8 << 10;
 
-/// Why those that are linked to a process are to end with it.
+/// Why the processes linked to a process are to end with it.
 fn reason_of(pid: Pid, ending: &Ending) -> Option<Arc<str>> {
     let mut reason = match ending {
         Ending::Completed => return None,
@@ -36,8 +36,9 @@ fn reason_of(pid: Pid, ending: &Ending) -> Option<Arc<str>> {
 }
 
 impl State {
-    /// Asks a process to end: it hears cancel, and is killed when its grace is over. Asked again it hears nothing more, but a shorter
-    /// grace counts. What has never begun is killed at once.
+    /// Asks a process to end: it gets a cancel event, and is killed when its grace is over. Asked
+    /// again it gets no further event, but a shorter grace counts. A process that has never begun
+    /// is killed at once.
     pub(in crate::run) fn cancel(
         &mut self,
         moment: Moment,
@@ -63,7 +64,8 @@ impl State {
                 let heard = false;
                 entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline, until: ends, heard };
                 self.unheard += 1;
-                // What never began has nothing to put in order. (In a rebuild it has no slot; its end is the next record.)
+                // A process that never began has nothing to clean up. (In a rebuild it has no slot;
+                // its end is the next record.)
                 let waits = entry.slot.is_some() && !entry.begun;
                 self.post(pid, Event::Cancel { reason, grace });
                 if waits {
@@ -73,18 +75,18 @@ impl State {
         }
     }
 
-    /// The grace of a process is over. It ends here and now, even where a worker is stepping it or it waits for an instance: what it
-    /// still does is not seen by anybody.
+    /// Kills a process whose grace is over. It ends here and now, even if a worker is stepping it
+    /// or it waits for an instance: nothing that it still does becomes visible.
     pub(in crate::run) fn kill(&mut self, pid: Pid) {
         if let Some(Phase::Cancelling { reason, .. }) = self.table.get(pid).map(|entry| &entry.phase) {
             self.doomed.push((pid, Ending::Cancelled(Arc::clone(reason))));
         }
     }
 
-    /// A process has ended. Its answer reaches its parent when its attached descendants are gone too.
+    /// Ends a process. Its answer reaches its parent when its attached descendants are gone too.
     pub(in crate::run) fn exit(&mut self, moment: Moment, pid: Pid, ending: Ending, answer: Answer) {
         let Some(entry) = self.living(pid) else { return };
-        // The root's answer is the run's: it is not lost for what others hold.
+        // The root's answer is the run's: it is not lost because others take up its room.
         let waits = pid != Pid::ROOT && entry.family.attached > 0;
         let answer = if waits { self.fitting(answer) } else { answer };
         self.bytes += self.weight_of_waiting(&answer);
@@ -143,7 +145,7 @@ impl State {
         }
     }
 
-    /// Gives its names back, and tells linked and monitoring processes.
+    /// Releases its names, and notifies linked and monitoring processes.
     fn tell_others(&mut self, moment: Moment, pid: Pid, ending: &Ending) {
         let Some(ties) = self.table.get_mut(pid).and_then(|entry| entry.ties.take()) else { return };
         for name in &ties.names {
@@ -171,8 +173,9 @@ impl State {
         }
     }
 
-    /// Asks the attached children of a process that has ended to end. Where it was asked to end itself they have what is left of its
-    /// grace at most: a tree of processes that do not listen ends with the grace of its top, however deep it is.
+    /// Asks the attached children of a process that has ended to end. If the process was asked to
+    /// end itself, they have at most what is left of its grace: a tree of processes that ignore the
+    /// request ends with the grace of its top, however deep it is.
     fn cancel_attached(&mut self, moment: Moment, pid: Pid, left: Option<Micros>) {
         let Some(entry) = self.table.get(pid) else { return };
         if entry.family.attached == 0 {
@@ -185,8 +188,8 @@ impl State {
         }
     }
 
-    /// Removes an ended process without attached descendants, answers its parent, and goes on with the parent where it waited for
-    /// nothing else.
+    /// Removes an ended process without attached descendants, answers its parent, and continues
+    /// with the parent if it waited for nothing else.
     fn settle(&mut self, moment: Moment, mut pid: Pid) {
         while let Some(entry) = self.table.get(pid)
             && !entry.lives()

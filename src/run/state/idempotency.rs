@@ -1,29 +1,30 @@
 //! Idempotency keys: `run/<node path>/<item>/<n>/<spawn tags>/<tag>`.
 //!
-//! A key names the logical call, so it is made of what stays the same when a node is tried again: where its process stands in the
-//! run, and the process's own tag. Pids depend on who committed first, so none occurs in it.
+//! A key names the logical call, so it is made of the parts that stay the same when a node is tried
+//! again: the place of its process in the run, and the process's own tag. Pids depend on which
+//! process committed first, so none occurs in it.
 
 use crate::process::Tag;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// One part of a place.
+/// One part of a path.
 #[derive(Clone, Debug)]
 pub(in crate::run) enum Segment {
     /// The tag of the spawn that made the process.
     Tag(Tag),
-    /// What a native process has given in place of it.
+    /// The scope that a native process has given instead.
     Scope(Arc<str>),
 }
 
-/// The places of a process's children hang below this; made when it spawns the first.
+/// The paths of a process's children hang below this node, which is made when it spawns the first.
 #[derive(Debug)]
 pub(in crate::run) struct Branch {
     above: Option<Arc<Branch>>,
     segment: Option<Segment>,
 }
 
-/// Where a process stands in its run. A process without children of its own costs no allocation.
+/// The place of a process in its run. A process without children of its own costs no allocation.
 #[derive(Clone, Debug, Default)]
 pub(in crate::run) struct KeyPath {
     above: Option<Arc<Branch>>,
@@ -32,7 +33,7 @@ pub(in crate::run) struct KeyPath {
 }
 
 impl KeyPath {
-    /// The place of a child.
+    /// The path of a child.
     pub(in crate::run) fn child(&mut self, segment: Segment) -> Self {
         let below = self
             .below
@@ -40,7 +41,7 @@ impl KeyPath {
         Self { above: Some(Arc::clone(below)), segment: Some(segment), below: None }
     }
 
-    /// What a native process has given for it.
+    /// The scope that a native process has given for it.
     pub(in crate::run) fn scope(&self) -> Option<Arc<str>> {
         match &self.segment {
             Some(Segment::Scope(scope)) => Some(Arc::clone(scope)),
@@ -48,7 +49,7 @@ impl KeyPath {
         }
     }
 
-    /// The key of a call of the process at this place.
+    /// The key of a call of the process with this path.
     pub(in crate::run) fn key(&self, run: &str, last: &Segment) -> Arc<str> {
         let mut segments = vec![last];
         segments.extend(&self.segment);

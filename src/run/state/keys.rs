@@ -1,17 +1,18 @@
-//! The keys of calls that were asked for before a run was made from another.
+//! The keys of calls that were made before the run was made from another.
 //!
-//! A fork and a repeated run are other runs than the one that they were made of, and what they do
-//! by themselves has keys of their own. But a call that was asked for before may have happened
-//! then, so whoever makes it again makes it under the key that it had. A person who repeats a run
-//! may have changed what a call asks for: where it is known what became of the former call, a
-//! server would answer the former request, or refuse the new one, so a call with other arguments
-//! has a new key. Where it is not known, the key stays whatever the arguments: a second effect is
-//! worse than the answer to another request. What a run makes again by itself always keeps the key.
+//! A fork and a repeated run are other runs than the one that they were made from, and calls that
+//! they make by themselves have keys of their own. But a call that the former run made may have
+//! happened then, so a run that makes it again uses the key that it had. An operator who repeats a
+//! run may have changed what a call asks for: if the outcome of the former call is known, a server
+//! would answer the former request, or refuse the new one, so a call with other arguments has a new
+//! key. If the outcome is not known, the key stays whatever the arguments: a second effect is worse
+//! than the answer to another request. A call that a run makes again by itself always retains the
+//! key.
 //!
-//! A run that repeats another has no id of its own in its keys: what it calls for the first time, or
-//! under a new key, has a digest of what is asked for there, `<first run>~<digest>/<path>`. So two
-//! runs that repeat the same one have one key where they ask for the same, and a server does that
-//! once. Below a guest it is the digest of what the guest is given.
+//! A run that repeats another does not have its own id in its keys: a call that it makes for the
+//! first time, or under a new key, has a digest of what is asked for in its key, `<first
+//! run>~<digest>/<path>`. So two runs that repeat the same one use the same key if they ask for the
+//! same, and a server does that once. Below a guest it is the digest of the guest's input.
 
 use super::idempotency::Segment;
 use super::run_state::State;
@@ -24,8 +25,8 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 impl State {
-    /// The key of a call that has none of its own. `keys` begins those of calls that no run has made
-    /// before.
+    /// The key of a call to which the process gave none. `keys` begins the keys of calls that no
+    /// run has made before.
     pub(in crate::run) fn key_of(&self, keys: &str, pid: Pid, tag: Tag, call: &Call) -> Arc<str> {
         let key_path = &self.table[pid].key_path;
         let last = last_of(tag, call);
@@ -36,7 +37,8 @@ impl State {
         let path = &key[keys.len()..];
         match self.former_keys.0.get(&digest_of(path)) {
             Some(known) if known.asked.is_some_and(|asked| asked != asked_of(call)) => {
-                // The former key may be that of these arguments: others were asked for under it since.
+                // The former key may be that of these arguments: since then, others were used under
+                // it.
                 let both = format!("{}{:032x}", known.beginning, asked_of(call).0);
                 key_path.key(&own_beginning(keys, digest_of(&both)), &last)
             }
@@ -50,15 +52,16 @@ impl State {
         }
     }
 
-    /// Where the keys of a process begin that was spawned at a place of the workflow above that path.
+    /// The beginning of the keys of a process that was spawned at a place of the workflow above
+    /// that path.
     fn beginning_above(&self, path: &str) -> Option<&Arc<str>> {
         let ends = path.char_indices().rev().filter(|(at, c)| *c == '/' && *at > 0);
         let mut known = ends.filter_map(|(at, _)| self.former_keys.0.get(&digest_of(&path[..at])));
         known.next().map(|known| &known.beginning)
     }
 
-    /// A process is spawned at a place of the workflow: in a run that repeats another, the keys of its
-    /// calls begin with a digest of what it is given.
+    /// Notes that a process is spawned at a place of the workflow: in a run that repeats another,
+    /// the keys of its calls begin with a digest of its input.
     pub(in crate::run) fn make_keys_below(&mut self, spawn: &Spawn) {
         let (Some(keys), Some(placement)) = (&self.repeats, &spawn.placement) else { return };
         let mut bytes = Vec::new();
@@ -69,7 +72,7 @@ impl State {
         self.former_keys.0.insert(digest_of(&format!("/{}", placement.scope)), known);
     }
 
-    /// The path of a call's key, and where the key begins. None: the process has given it.
+    /// The path of a call's key, and the beginning of the key. `None` if the process gave the key.
     fn path_of<'k>(&self, pid: Pid, tag: Tag, call: &Call, key: &'k str) -> Option<(Arc<str>, &'k str)> {
         if call.idempotency_key.is_some() {
             return None;
@@ -80,16 +83,16 @@ impl State {
         Some((path, beginning))
     }
 
-    /// Whether a run before made the call of this path under a key that begins so, and nobody knows
-    /// what became of it.
+    /// Returns whether a former run made the call of this path under a key with this beginning, and
+    /// the outcome is unknown.
     fn is_unknown(&self, path: Digest, beginning: &str) -> bool {
         let known = self.former_keys.0.get(&path);
         known.is_some_and(|known| *known.beginning == *beginning && known.asked.is_none())
     }
 
-    /// A call is made under this key: if it is made again, that is the run's own doing. It gives
-    /// the key that the call had in another run, where this one is new because the arguments are
-    /// others.
+    /// Notes that a call is made under this key: if it is made again, then by the run itself.
+    /// Returns the key that the call had in another run, if this key is new because the arguments
+    /// differ.
     pub(in crate::run) fn make_key(&mut self, pid: Pid, tag: Tag, call: &Call, key: &str) -> Option<Arc<str>> {
         if self.former_keys.is_empty() && self.repeats.is_none() {
             return None;
@@ -102,7 +105,7 @@ impl State {
                 (*former.beginning != *beginning).then(|| format!("{}{path}", former.beginning).into())
             }
             Entry::Vacant(place) => {
-                // What a guest is given stays the same, and so do the keys below it.
+                // The guest's input stays the same, and so do the keys below it.
                 if call.placement.is_some() && self.repeats.is_some() {
                     place.insert(own);
                 }
@@ -111,8 +114,8 @@ impl State {
         }
     }
 
-    /// Notes the key that a call was given before a fork was cut: the fork makes it again under
-    /// that one.
+    /// Notes the key that a call was given before a fork was cut: the fork uses it if it makes the
+    /// call again.
     pub(in crate::run) fn keep_key(&mut self, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
         if let Decision::Called(key) = decision
             && let Some((path, beginning)) = self.path_of(pid, tag, call, key)
@@ -123,7 +126,7 @@ impl State {
     }
 }
 
-/// The calls of a run and what became of them, for a run that repeats it.
+/// The calls of a run and their outcomes, for a run that repeats it.
 #[derive(Default)]
 pub(in crate::run) struct NotedKeys {
     calls: BTreeMap<Digest, Noted>,
@@ -136,14 +139,14 @@ struct Noted {
     asked: Digest,
     /// How many of its sendings have no answer.
     open: u32,
-    /// Somebody made it under this key, and nobody knows whether it happened.
+    /// Whether it was made under this key with an unknown outcome.
     doubtful: bool,
-    /// It was made with other arguments while that was so: what succeeds may be either of them.
+    /// Whether it was made with other arguments while that was so: a success may be that of either.
     mixed: bool,
 }
 
 impl NotedKeys {
-    /// A call is asked for, of a process in this state.
+    /// Notes a call that a process in this state makes.
     pub(in crate::run) fn ask(&mut self, state: &State, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
         let Decision::Called(key) = decision else { return };
         let Some((path, beginning)) = state.path_of(pid, tag, call, key) else { return };
@@ -160,19 +163,19 @@ impl NotedKeys {
         self.open.insert((pid, tag), path);
     }
 
-    /// A call is answered.
+    /// Notes the answer of a call.
     pub(in crate::run) fn answer(&mut self, pid: Pid, tag: Tag, answer: &Answer) {
         let Some(path) = self.open.remove(&(pid, tag)) else { return };
         let Some(noted) = self.calls.get_mut(&path) else { return };
         noted.open = noted.open.saturating_sub(1);
         match answer {
-            // Under one key it happens once: now it has.
+            // Under one key a call happens once: now it has.
             Ok(_) => noted.doubtful = noted.mixed,
             Err(problem) => noted.doubtful |= problem.may_have_happened || problem.class == ProblemClass::Uncertain,
         }
     }
 
-    /// The keys for a run that repeats the one of this state.
+    /// The keys for a run that repeats the run of this state.
     pub(in crate::run) fn former(&self, state: &State) -> FormerKeys {
         let mut all = state.former_keys.clone();
         all.0.extend(self.calls.iter().map(|(path, Noted { beginning, asked, open, doubtful, .. })| {

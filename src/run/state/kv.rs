@@ -1,10 +1,11 @@
-//! The key-value store of a run, behind the handler named `kv`. Its operations are decided at commit, like names: they happen in the
-//! order of the log, and need no answer from outside.
+//! The key-value store of a run, behind the handler named `kv`. Its operations are decided at
+//! commit, like names: they happen in the order of the log, and need no answer from outside.
 //!
-//! Arguments are a JSON object with `op`: `get {key}`, `set {key, value}`, `delete {key}`, `list {prefix?, after?, limit?}`, or
-//! `compare-and-set {key, expected?, value?}`, where an absent `expected` means "there is no such key" and an absent `value` deletes.
-//! `get` answers the value or null; `set` and `delete` answer null; `list` answers the keys in order; `compare-and-set` answers
-//! `{"done": bool, "value": what is there now}`.
+//! Arguments are a JSON object with `op`: `get {key}`, `set {key, value}`, `delete {key}`, `list
+//! {prefix?, after?, limit?}`, or `compare-and-set {key, expected?, value?}`, where an absent
+//! `expected` means "there is no such key" and an absent `value` deletes. `get` answers the value
+//! or null; `set` and `delete` answer null; `list` answers the keys in order; `compare-and-set`
+//! answers `{"done": bool, "value": what is there now}`.
 
 pub(crate) use crate::process::handler::KV as NAME;
 use crate::process::{Json, Payload, Problem, problem::kind};
@@ -22,29 +23,30 @@ const LIST_MAX: usize = 1_000;
 /// The keys and values of a run.
 #[derive(Default)]
 pub(in crate::run) struct Kv {
-    /// Values are kept as texts, which take as many bytes as are counted for them and are answered without being copied.
+    /// Values are stored as texts, which take as many bytes as are counted for them and are
+    /// answered without a copy.
     values: BTreeMap<String, Kept>,
     bytes: u64,
-    /// What the call that was just decided changes, until it is applied.
+    /// The change of the call that was just decided, until it is applied.
     decided: Option<Change>,
 }
 
-/// A value, and how long its key is as JSON: so the size of a list is known before it is made.
+/// A value, and the length of its key as JSON: so the size of a list is known before it is made.
 struct Kept {
     value: Json,
     key_bytes: u32,
 }
 
-/// Why an operation is not done.
+/// Why an operation is refused.
 #[derive(Debug)]
 pub(in crate::run) enum Refused {
     /// The store would become larger than its bounds.
     Full(Problem),
-    /// The answer would have so many bytes.
+    /// The answer would have this many bytes.
     Answer(u64),
 }
 
-/// What a call of `kv` says. It is read before the commit lock is taken.
+/// The arguments of a call of `kv`. They are read before the commit lock is taken.
 #[derive(serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(in crate::run) struct Arguments {
@@ -69,7 +71,8 @@ enum Operation {
     CompareAndSet,
 }
 
-/// The JSON Schema of the arguments: those of one operation, or what all have in common where `op` names none.
+/// The JSON Schema of the arguments: those of one operation, or what all have in common if `op`
+/// names none.
 #[cfg(feature = "wasm")]
 pub(crate) fn schema(op: Option<&str>) -> Value {
     let (takes, needs): (&[&str], &[&str]) = match op {
@@ -103,12 +106,13 @@ pub(crate) fn schema(op: Option<&str>) -> Value {
     })
 }
 
-/// Tells a field that is null from one that is absent.
+/// Distinguishes a field that is null from one that is absent.
 fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     serde::Deserialize::deserialize(deserializer).map(Some)
 }
 
-/// The same, of a value that is kept: as it is always written, whatever white space and escapes it came with.
+/// Like [`present`], for a value that is stored: it is normalised, whatever white space and escapes
+/// it came with.
 fn written<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Ok(present(deserializer)?.as_ref().map(Json::from_value))
 }
@@ -121,8 +125,8 @@ fn size(key: &str, value: &Json) -> u64 {
     (key.len() + value.as_bytes().len()) as u64
 }
 
-/// Whether a value that is kept is another one: the same but for the order of members. Equal ones are equally long, so that nothing is read
-/// that is much longer than what the caller has given.
+/// Returns whether a stored value equals another one, up to the order of members. Equal values have
+/// equal lengths, so a value much longer than the caller's is never read.
 fn is_equal(kept: Option<&Json>, expected: Option<&Value>) -> bool {
     match (kept, expected) {
         (None, None) => true,
@@ -149,7 +153,7 @@ fn answers(bytes: u64, room: u64) -> Result<(), Refused> {
 
 impl Arguments {
     /// # Errors
-    /// They do not fit.
+    /// Fails if the arguments do not fit the schema.
     pub(in crate::run) fn parse(args: &Payload) -> Result<Self, Problem> {
         let Payload::Json(json) = args else { return Err(bad("They are not JSON.")) };
         let arguments: Self = serde_json::from_slice(json.as_bytes()).map_err(|error| bad(error.to_string()))?;
@@ -184,7 +188,7 @@ pub(in crate::run) enum Change {
 }
 
 impl Change {
-    /// Bytes that the store has then beside what it has.
+    /// Bytes that the change adds to the store.
     pub(in crate::run) fn bytes(&self) -> u64 {
         match self {
             Self::Set(key, value) => size(key, value),
@@ -192,8 +196,9 @@ impl Change {
         }
     }
 
-    /// What a call has changed that has this answer. It follows from these two alone, and neither from what the store holds nor from its
-    /// bounds: a rebuild makes the changes that were made, however this release would decide.
+    /// The change made by a call with this answer. It follows from these two alone, and neither
+    /// from the contents of the store nor from its bounds: a rebuild makes the changes that were
+    /// made, however this release would decide.
     pub(in crate::run) fn of(args: &Payload, answer: &Payload) -> Self {
         let (Payload::Json(args), Payload::Json(answer)) = (args, answer) else { return Self::None };
         let mut args = args.to_value();
@@ -219,7 +224,8 @@ impl Kv {
         self.bytes
     }
 
-    /// What one operation answers, in so many bytes at most, and what it changes. It changes nothing yet.
+    /// Decides one operation: its answer, of at most this many bytes, and its change, which is not
+    /// made yet.
     ///
     /// # Errors
     /// The store would become larger than its bounds, or the answer is larger.
@@ -267,12 +273,12 @@ impl Kv {
         Ok(())
     }
 
-    /// Notes what the call that is decided changes.
+    /// Notes the change of the call that is decided.
     pub(in crate::run) fn note(&mut self, change: Change) {
         self.decided = Some(change);
     }
 
-    /// Makes the change of a call that has this answer.
+    /// Makes the change of a call with this answer.
     pub(in crate::run) fn apply(&mut self, args: &Payload, answer: &Payload) {
         let change = self.decided.take().unwrap_or_else(|| Change::of(args, answer));
         self.make(change);
@@ -326,7 +332,7 @@ mod tests {
         };
         match kv.decide(arguments, &bounds, u64::MAX) {
             Ok((Payload::Json(json), change)) => {
-                // What a rebuild makes of it, which knows no more than this.
+                // A rebuild knows no more than this.
                 assert_eq!(Change::of(&args, &Payload::Json(json.clone())), change, "{args:?}");
                 kv.make(change);
                 json.as_str().to_owned()
@@ -414,7 +420,8 @@ mod tests {
         }
     }
 
-    /// What the schema takes, the store takes; it is for whoever writes a call, before anything runs.
+    /// The store takes whatever the schema takes; the schema is for authors of calls, before
+    /// anything runs.
     #[cfg(feature = "wasm")]
     #[test]
     fn the_schema_says_what_the_store_takes() {

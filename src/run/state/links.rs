@@ -1,12 +1,15 @@
 //! Links and monitors.
 //!
-//! **Whom a process may end.** `stop` asks another process to end, and a link may come to that. So both reach only the process itself, its
-//! descendants, and those that have accepted it: by a name, which is for being reached, or by a link to the asker. A detached process whose
-//! parent is gone is nobody's descendant. A monitor changes nothing for the other, and reaches everybody.
+//! **Which processes a process may end.** `stop` asks another process to end, and a link may come
+//! to that. So both reach only the process itself, its descendants, and processes that have
+//! accepted it: by a name, which exists to be reached, or by a link to the asker. A detached
+//! process whose parent is gone is no descendant of any process. A monitor changes nothing for the
+//! other process, and reaches every process.
 //!
-//! Whoever asks for one hears the end of the other process as `exited`, by the tag of its own command. A link also cancels: an ending
-//! other than `completed` on either side cancels the other. The side that did not ask hears no `exited`, for it has no command that
-//! the event could name.
+//! The process that asks for a link or a monitor gets the end of the other as `exited`, by the tag
+//! of its own command. A link also cancels: an ending other than `completed` on either side cancels
+//! the other. The side that did not ask gets no `exited`, for it has no command that the event
+//! could name.
 
 use super::endings::Endings;
 use super::run_state::State;
@@ -14,7 +17,7 @@ use super::table::Entry;
 use crate::process::{Event, Exit, Pid, Problem, Tag, Target, problem::kind};
 use crate::run::record::kinds::Decision;
 
-/// What is asked for.
+/// What the process asks for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(in crate::run) enum Tie {
     Monitor,
@@ -22,7 +25,7 @@ pub(in crate::run) enum Tie {
 }
 
 impl State {
-    /// Which process a target is, and whether it lives.
+    /// Resolves a target to a process, and says whether it lives.
     pub(in crate::run) fn look_up(&self, pid: Pid, target: &Target) -> Decision {
         match self.resolve(pid, target) {
             Some(target) if self.living(target).is_some() => Decision::Meant(target),
@@ -31,7 +34,7 @@ impl State {
         }
     }
 
-    /// As [`Self::look_up`], for what may end the target.
+    /// Like [`Self::look_up`], for a command that may end the target.
     ///
     /// # Errors
     /// The target lives, and the process may not end it.
@@ -49,7 +52,7 @@ impl State {
         }
     }
 
-    /// Whether a process that lives may be ended by another.
+    /// Returns whether a living process may be ended by another.
     fn accepts(&self, pid: Pid, by: Pid) -> bool {
         let Some(entry) = self.table.get(pid) else { return false };
         let is_linked = |entry: &Entry| {
@@ -59,7 +62,7 @@ impl State {
         pid == by || !entry.names().is_empty() || is_linked(entry) || self.descends(entry, by)
     }
 
-    /// Whether a process is below another one.
+    /// Returns whether a process is a descendant of another.
     fn descends(&self, entry: &Entry, from: Pid) -> bool {
         let mut parent = entry.parent;
         while let Some((pid, _)) = parent {
@@ -96,7 +99,8 @@ impl State {
         self.ties += 1;
     }
 
-    /// Takes back everything that ties a process to another: its own links and monitors, and links of the other to it.
+    /// Removes everything that ties a process to another: its own links and monitors, and links of
+    /// the other to it.
     pub(in crate::run) fn untie(&mut self, pid: Pid, other: Pid) {
         let range = (other, Tag(0))..=(other, Tag(u64::MAX));
         let Some(ties) = self.table.get(pid).and_then(|entry| entry.ties.as_ref()) else { return };

@@ -28,7 +28,8 @@ impl State {
     #[cold]
     fn no_send(&self, pid: Pid, send: &Send, receiver: Option<&Entry>) -> Problem {
         if let Target::Run { run, .. } = &send.to {
-            // What crosses runs is an effect outside of this one: it needs an outbox and a dedupe id.
+            // A message to another run is an effect outside of this one: it needs an outbox and a
+            // dedupe id.
             return Problem::new(kind::NOT_SUPPORTED, "Messages to other runs are not supported yet")
                 .with_detail(format!("The message was for the run {run:?}."));
         }

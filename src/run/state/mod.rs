@@ -1,11 +1,11 @@
 //! The state of a run: a function of its records alone.
 //!
-//! Each command has a file of its own, and two functions there: *decide* looks at the state and
+//! Each command has a file of its own, and two functions there: *decide* reads the state and
 //! changes nothing, *apply* changes the state by the decision alone. A commit does both; a rebuild
 //! applies the decisions that it finds in the records.
 //!
 //! - **I1** No lock, atomic, thread or clock: time comes in with each decision.
-//! - **I2** What follows outside of the state (a call, an event, a line for observers) is a
+//! - **I2** Whatever follows outside of the state (a call, an event, a line for observers) is a
 //!   [`Consequence`](run_state::Consequence), and this folder executes none.
 
 pub(super) mod act_ids;

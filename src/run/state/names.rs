@@ -1,4 +1,4 @@
-//! Names: the first that is committed has it, until its process ends.
+//! Names: the first process to commit a name has it, until that process ends.
 
 use super::config::RunConfig;
 use super::run_state::State;
@@ -7,7 +7,7 @@ use crate::run::record::kinds::Decision;
 use std::sync::Arc;
 
 impl State {
-    /// Whether a name is free, and one that a process may give.
+    /// Checks that a name is free, and that the process may register it.
     pub(in crate::run) fn may_register(&self, config: &RunConfig, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
         self.may_take_signal(config, pid, name)?;
         let weight = self.weight_of_name(name);
@@ -50,7 +50,8 @@ impl State {
         }
     }
 
-    /// Gives a free name to a process, which gets what was signalled to it before.
+    /// Gives a free name to a process, which then gets the signals that were sent to the name
+    /// before.
     pub(in crate::run) fn name(&mut self, pid: Pid, name: Arc<str>) {
         self.bytes += self.weight_of_name(&name);
         self.names.insert(Arc::clone(&name), pid);

@@ -1,14 +1,16 @@
 //! What a child may use and ask for: its parent's limits and grants, or a part of them.
 //!
-//! `narrow` of a spawn is a JSON object `{"limits": {…}, "grants": {…}}`. Each limit that it gives is at most the parent's. Where it
-//! has `grants`, the child has those and no others, and each pattern is one that the parent's cover.
+//! `narrow` of a spawn is a JSON object `{"limits": {…}, "grants": {…}}`. Each limit in it is at
+//! most the parent's. If it has `grants`, the child has those and no others, and the parent's
+//! patterns cover each of their patterns.
 
 use crate::process::{Grants, Json, Limits, Problem, problem::kind};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a spawn asks for. It is read before the commit lock is taken: it may be long.
+/// The limits and grants that a spawn asks for. Read before the commit lock is taken: the text may
+/// be long.
 #[derive(serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::run) struct Narrow {
@@ -23,15 +25,16 @@ fn bad(detail: impl Into<String>) -> Problem {
 
 impl Narrow {
     /// # Errors
-    /// `bad-narrow`, where the text is no such object.
+    /// `bad-narrow` if the text is no such object.
     pub(in crate::run) fn parse(text: &Json) -> Result<Self, Problem> {
         serde_json::from_slice(text.as_bytes()).map_err(|error| bad(error.to_string()))
     }
 
-    /// Limits and grants of a child whose parent has these.
+    /// The limits and grants of a child whose parent has these. `covers` returns whether patterns
+    /// of a capability cover another.
     ///
     /// # Errors
-    /// `bad-narrow`, where it asks for more than the parent has. `covers` says whether a capability's patterns cover another.
+    /// `bad-narrow` if it asks for more than the parent has.
     pub(in crate::run) fn within(
         self,
         limits: &Limits,

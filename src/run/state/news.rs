@@ -1,4 +1,4 @@
-//! What comes from outside a step.
+//! Arrivals from outside a step.
 
 use super::decide::{NAME_BYTES_MAX, too_large};
 use super::outstanding::Pending;
@@ -10,10 +10,10 @@ use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, pr
 use crate::run::record::kinds::News;
 use std::sync::Arc;
 
-/// Why news does not count. Nothing is recorded then.
+/// Why an arrival is rejected. Nothing is recorded then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::run) enum Rejected {
-    /// Nobody waits for it, or waits any more.
+    /// No process waits for it, or not any more.
     Late,
     /// There is no room for it.
     Full,
@@ -24,7 +24,7 @@ pub(in crate::run) enum Rejected {
 }
 
 impl State {
-    /// Whether news counts: it is recorded and applied then.
+    /// Checks that an arrival counts: then it is recorded and applied.
     pub(in crate::run) fn wants(&self, news: &News) -> Result<(), Rejected> {
         if self.is_finished() {
             return Err(Rejected::Late);
@@ -59,7 +59,8 @@ impl State {
     }
 
     fn wants_signal(&self, name: &str, body: &Payload) -> Result<(), Rejected> {
-        // What the root may not carry nobody in the run may: whoever sends it is told, and not whoever waits.
+        // No process of the run may carry more than the root may: the sender is refused, not the
+        // receiver.
         let limit = self.table.get(Pid::ROOT).map_or(0, |root| root.limits.payload_bytes);
         if self.result.is_some() {
             Err(Rejected::Late)
@@ -72,7 +73,7 @@ impl State {
         }
     }
 
-    /// Applies news that counts.
+    /// Applies an arrival that counts.
     pub(in crate::run) fn apply_news(&mut self, moment: Moment, news: News) {
         match news {
             News::Answered { pid, tag, answer } => {
@@ -89,7 +90,7 @@ impl State {
             }
             News::Message { pid, message } => self.post_message(pid, Box::new(message)),
             News::Cancel { pid, reason, grace } => {
-                // What is paused could not end.
+                // A paused process could not end.
                 if pid == Pid::ROOT {
                     self.pause(moment, false);
                 }
@@ -97,7 +98,7 @@ impl State {
             }
             News::TimedOut { after } => {
                 self.pause(moment, false);
-                // A run that was asked to end before ends for that.
+                // A run that was asked to end before ends for that reason.
                 if matches!(self.table.get(Pid::ROOT).map(|root| &root.phase), Some(Phase::Live)) {
                     self.late = Some(after);
                 }
@@ -109,15 +110,15 @@ impl State {
         }
     }
 
-    /// A call is to be sent again: from here on it is as one that has not left. (In a rebuild it is not known to be uncertain: whoever
-    /// takes the run up lets it leave.)
+    /// Has a call sent again: from here on it counts as not sent. (A rebuild does not know that the
+    /// call was uncertain: the recovery sends it.)
     fn again(&mut self, moment: Moment, pid: Pid, tag: Tag) {
         if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
             call.sending = call.sending.again();
             if let Some(timer) = call.timer.take() {
                 self.timers.unset(timer);
             }
-            // Its time begins anew.
+            // The call has its whole timeout again.
             let set = |timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag));
             call.timer = call.timeout.map(set);
         }
@@ -126,8 +127,8 @@ impl State {
         }
     }
 
-    /// The run is forked here: what is in flight is in flight in the other run, and may happen there. It is held, or it is as one that is to
-    /// be sent again: its time begins when it is.
+    /// Cuts the run where it was forked: calls in flight are in flight in the other run, and may
+    /// happen there. They are held here, or are to be sent again: their time begins when they are.
     pub(in crate::run) fn fork(&mut self, held: bool) {
         let pids: Vec<Pid> = self.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         for pid in pids {
@@ -143,7 +144,7 @@ impl State {
         }
     }
 
-    /// A `leaving` record stands: the call may have happened from now on.
+    /// Notes a `leaving` record: from now on the call may have happened.
     pub(in crate::run) fn leave(&mut self, pid: Pid, tag: Tag) {
         if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
             call.sending = call.sending.leave();
@@ -154,7 +155,8 @@ impl State {
         self.living(pid)?.outstanding.get(tag)
     }
 
-    /// What a timer that is due says, where it says something: that a process is killed has a record of its own.
+    /// The arrival that a timer causes when it is due, if any: killing a process has a record of
+    /// its own.
     pub(in crate::run) fn alarm(&mut self, pid: Pid, alarm: Alarm) -> Option<News> {
         match alarm {
             Alarm::Sleep(tag) => Some(News::Due { pid, tag }),
@@ -178,11 +180,12 @@ impl State {
         }
     }
 
-    /// An answer as the process may get it: one that is too large becomes a problem. That the call happened nobody can tell it then.
+    /// Bounds an answer to what the process may get: one that is too large becomes a problem.
+    /// Whether the call happened is then not known to the process.
     pub(in crate::run) fn bounded(&self, pid: Pid, tag: Tag, mut answer: Answer) -> Answer {
         let Some(entry) = self.living(pid) else { return answer };
         if let (Err(problem), Some(Pending::Call(call))) = (&mut answer, entry.outstanding.get(tag))
-            // Who says what became of an uncertain call says it of all its sendings.
+            // A caller who settles an uncertain call settles all its sendings.
             && !self.uncertain.contains_key(&(pid, tag))
         {
             call.doubt(Arc::make_mut(problem));
@@ -200,8 +203,9 @@ impl State {
         }
     }
 
-    /// While a run is paused its processes are not stepped, and the time of calls and of grace stands still. Sleeps go on: they end
-    /// at a time, and what they say waits in the queue.
+    /// Pauses or unpauses the run. While it is paused its processes are not stepped, and the time
+    /// of calls and of graces stands still. Sleeps continue: they end at a fixed time, and their
+    /// events wait in the queue.
     fn pause(&mut self, moment: Moment, paused: bool) {
         if paused == self.paused.is_some() {
             return;
@@ -217,7 +221,7 @@ impl State {
         self.consequences.push(Consequence::Pause(pids, paused));
     }
 
-    /// Takes a process's timers out of the queue; their keys stay where they are noted.
+    /// Removes a process's timers from the queue; the process retains their keys.
     fn hold_timers(&mut self, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         if let Phase::Cancelling { deadline, .. } = &entry.phase {
@@ -230,7 +234,7 @@ impl State {
         }
     }
 
-    /// Puts them back for later.
+    /// Sets the removed timers again, later by this time.
     fn shift_timers(&mut self, pid: Pid, by: Elapsed) {
         let Some(entry) = self.table.get_mut(pid) else { return };
         let timers = &mut self.timers;

@@ -51,33 +51,34 @@ pub(in crate::run) struct PendingCall {
 /// How far a call has got on its way out, and what is known of its earlier sendings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::run) enum Sending {
-    /// It is sent for the first time, and no `leaving` record stands: repeating it does no harm.
+    /// It is sent for the first time, and there is no `leaving` record: repeating it does no harm.
     First,
-    /// A `leaving` record stands: it may have happened, and is not safe to repeat.
+    /// There is a `leaving` record: it may have happened, and is not safe to repeat.
     Leaving,
     /// An earlier sending may have happened; repeating it does no harm.
     Repeated,
     /// It is sent again although an earlier sending may have happened and it is not safe to repeat.
     Risked,
-    /// As `Risked`, and a `leaving` record of the new sending stands.
+    /// As `Risked`, and there is a `leaving` record of the new sending.
     RiskedLeaving,
     /// It is in flight in the run that this one was forked from, and is held back here.
     Held,
 }
 
 impl Sending {
-    /// Returns whether the call may have happened and must not be sent without being asked to.
+    /// Returns whether the call may have happened, and must not be sent again unless that is asked
+    /// for.
     pub(in crate::run) fn is_leaving(self) -> bool {
         matches!(self, Self::Leaving | Self::RiskedLeaving | Self::Held)
     }
 
-    /// Returns whether no `leaving` record has ever stood.
+    /// Returns whether there has never been a `leaving` record.
     fn is_repeatable(self) -> bool {
         matches!(self, Self::First | Self::Repeated | Self::Held)
     }
 
-    /// Returns whether an earlier sending may have happened: then a failure of this one says nothing
-    /// about that one.
+    /// Returns whether an earlier sending may have happened: then a failure of this one says
+    /// nothing about that one.
     fn has_earlier(self) -> bool {
         !matches!(self, Self::First | Self::Leaving)
     }
@@ -102,13 +103,15 @@ impl Sending {
 }
 
 impl PendingCall {
-    /// It has a timeout that does not run: it was in flight where the run was forked, and is to be sent again.
+    /// Returns whether the timeout does not run: the call was in flight when the run was forked,
+    /// and is to be sent again.
     pub(in crate::run) fn is_untimed(&self) -> bool {
         self.timeout.is_some() && self.timer.is_none()
     }
 
-    /// Says in a problem that an earlier sending may have happened, where one may have, so that whoever tries again keeps the key. What a
-    /// server said (it has a status) is told as it was said; of what did not come that far, it is told that it does not tell all.
+    /// Adds to a problem that an earlier sending may have happened, if one may have, so that a
+    /// repetition retains the key. A server's answer (with a status) is passed on unchanged. Any
+    /// other failure says only that an earlier attempt may have taken effect.
     pub(in crate::run) fn doubt(&self, problem: &mut Problem) {
         if !self.sending.has_earlier() || problem.may_have_happened {
             return;
@@ -125,8 +128,9 @@ impl PendingCall {
     }
 }
 
-/// Pending commands by tag. Tags only grow, so they are added at the end and found by bisection; what is answered leaves a hole, and
-/// holes are removed when they are the majority: each operation takes amortised constant time beside the bisection.
+/// Pending commands by tag. Tags only grow, so they are added at the end and found by bisection; an
+/// answered one leaves a hole, and holes are removed when they are the majority: each operation
+/// takes amortised constant time beside the bisection.
 #[derive(Default)]
 pub(in crate::run) struct Outstanding {
     items: Vec<(Tag, Option<Pending>)>,

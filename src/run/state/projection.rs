@@ -1,8 +1,8 @@
 //! The one interpreter of records: folds them, one after the other, into the state of their run.
 //!
 //! No program is needed and nothing is executed. A rebuild does this and steps programs beside it;
-//! what is shown of a run that is not in memory is read from the folded state. Its memory is
-//! bounded as that of the run itself: by what the run holds, not by how many records it has.
+//! for a run that is not in memory, the commands that show a run read the folded state. Its memory
+//! is bounded like that of the run itself: by what the run holds, not by how many records it has.
 
 use super::exit::answer_of;
 use super::news::Rejected;
@@ -29,11 +29,11 @@ pub struct Incoherent {
 /// A call whose outcome is unknown, and which must not be repeated without being asked.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Uncertain {
-    /// The process that asked.
+    /// The process that made the call.
     pub pid: Pid,
-    /// The call.
+    /// The command that made it.
     pub tag: Tag,
-    /// Its handler.
+    /// The name of its handler.
     pub handler: Arc<str>,
     /// Its idempotency key.
     pub key: Arc<str>,
@@ -118,7 +118,7 @@ impl Projection {
         self.run.as_ref().map_or(Timestamp(0), |run| run.at)
     }
 
-    /// What has happened, in numbers. What came too late, and what was tried again, has no record.
+    /// What has happened, in numbers. Late arrivals and retried steps have no record.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts { records: self.records, ..self.state().map_or_else(Counts::default, |state| state.counts) }
@@ -153,7 +153,7 @@ impl Projection {
         self.pending().filter_map(uncertain).collect()
     }
 
-    /// Those of one process.
+    /// The calls of one process whose outcome is unknown if no host owns the run.
     #[must_use]
     pub fn uncertain_of(&self, pid: Pid) -> Vec<Uncertain> {
         let living = self.state().and_then(|state| state.living(pid));
@@ -161,14 +161,14 @@ impl Projection {
         pending.filter_map(|(tag, pending)| uncertain(((pid, tag), pending))).collect()
     }
 
-    /// Whether a command has no answer yet.
+    /// Returns whether a command has no answer yet.
     #[must_use]
     pub fn is_outstanding(&self, pid: Pid, tag: Tag) -> bool {
         self.state().is_some_and(|state| state.pending(pid, tag).is_some())
     }
 
-    /// Calls that processes did not wait for when they completed, as far as they are listed, and
-    /// how many more there were.
+    /// Calls that processes did not wait for when they completed: a list up to a limit, and how
+    /// many more there were.
     #[must_use]
     pub fn abandoned(&self) -> (&[Abandoned], u64) {
         self.state().map_or((&[], 0), |state| (&state.abandoned, state.abandoned_more))
@@ -181,7 +181,7 @@ impl Projection {
         self.state().map(|state| state.signals.status()).unwrap_or_default()
     }
 
-    /// Whether a call waits for signals of this name, or a process has it.
+    /// Returns whether a call waits for signals of this name, or a process has it.
     #[must_use]
     pub fn takes_signal(&self, name: &str) -> bool {
         self.state().is_some_and(|state| state.names.contains_key(name) || state.signals.is_awaited(name))
@@ -202,7 +202,7 @@ impl Projection {
             pid,
             name: Arc::clone(&signal.name),
             since: signal.since,
-            // Here timers go by the recorded time.
+            // Here timers use the recorded time.
             until: signal.timer.map(|(due, _)| Timestamp(due.0)),
         };
         waits.into_iter().map(wait).collect()
@@ -225,7 +225,7 @@ fn uncertain(((pid, tag), pending): ((Pid, Tag), &Pending)) -> Option<Uncertain>
     call.sending.is_leaving().then(uncertain)
 }
 
-/// What a rebuild does one by one, with programs beside it.
+/// A rebuild does these one by one, with programs beside them.
 impl Projection {
     /// Counts the next record.
     pub(in crate::run) fn count(&mut self) {

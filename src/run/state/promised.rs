@@ -1,12 +1,13 @@
 //! What steps that are given in parts were promised.
 //!
-//! A step is checked as a whole with its first part, so that none of it happens where one of its parts may not. Between two parts others of the
-//! run may use up what all may have together: what is still to come of it is counted from the first part on as if it were there.
+//! A step is checked as a whole with its first part, so that none of it happens if one of its parts
+//! may not. Between two parts other processes of the run may use up what all may have together: so
+//! from the first part on, the parts still to come are counted as if they were there.
 
 use crate::process::{Action, Command, Owed, Pid};
 use std::collections::BTreeMap;
 
-/// What commands without an answer take of what the run may have.
+/// The share of the run's bounds that commands without an answer take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::run) struct Asked {
     pub(in crate::run) ties: u64,
@@ -44,7 +45,8 @@ impl Asked {
     }
 }
 
-/// What is promised in a run. None of it is in records: a run that is taken up between two parts checks what is left as a whole.
+/// What is promised in a run. None of it is in records: a run that is recovered between two parts
+/// checks the rest as a whole.
 #[derive(Default)]
 pub(in crate::run) struct Promised {
     by: BTreeMap<Pid, Asked>,
@@ -52,17 +54,17 @@ pub(in crate::run) struct Promised {
 }
 
 impl Promised {
-    /// To all processes together.
+    /// The promises to all processes together.
     pub(in crate::run) fn all(&self) -> Asked {
         self.all
     }
 
-    /// Whether what a process gives now was checked before.
+    /// Returns whether the output of a process was checked before.
     pub(in crate::run) fn covers(&self, pid: Pid) -> bool {
         !self.by.is_empty() && self.by.contains_key(&pid)
     }
 
-    /// A process gives this, and owes that.
+    /// Notes that a process has given these commands, and owes those.
     #[inline]
     pub(in crate::run) fn give(&mut self, pid: Pid, given: &[Command], owed: Option<Owed<'_>>) {
         if owed.is_some() || !self.by.is_empty() {
@@ -86,7 +88,7 @@ impl Promised {
         }
     }
 
-    /// A process owes nothing any more.
+    /// Notes that a process owes nothing any more.
     pub(in crate::run) fn end(&mut self, pid: Pid) {
         if let Some(promised) = self.by.remove(&pid) {
             self.all.subtract(promised);

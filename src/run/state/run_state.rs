@@ -1,7 +1,8 @@
 //! What a run consists of between two commits, and how events are posted.
 //!
-//! Everything here is decided and applied under the run's commit lock, and is a pure function of the run's records: a rebuild applies
-//! the records to a fresh state and finds the same. What is to happen outside the lock's data is noted as a [`Consequence`].
+//! Everything here is decided and applied under the run's commit lock, and is a pure function of
+//! the run's records: a rebuild applies the records to a fresh state and gets the same. Whatever is
+//! to happen outside the lock's data is noted as a [`Consequence`].
 
 use super::act_ids::Acts;
 use super::endings::Endings;
@@ -31,7 +32,7 @@ pub(in crate::run) struct RunTime(pub(in crate::run) u64);
 
 arithmetic!(RunTime, pub(in crate::run));
 
-/// When something is decided: the recorded time, and that of the run's own clock.
+/// The time of a decision: the recorded time, and that of the run's own clock.
 #[derive(Clone, Copy)]
 pub(in crate::run) struct Moment {
     pub(in crate::run) at: Timestamp,
@@ -63,20 +64,20 @@ pub(in crate::run) struct Post {
     pub(in crate::run) event: Event,
 }
 
-/// What follows from a commit outside of the state, beside events and new processes. Nobody sees any of it before the record is in the
-/// log.
+/// What follows from a commit outside of the state, beside events and new processes. None of it is
+/// visible before the record is in the log.
 pub(in crate::run) enum Consequence {
-    /// A call leaves for its handler.
+    /// A call is sent to its handler.
     Call(Box<OutgoingCall>),
     /// A call needs no answer any more.
     Abandon { pid: Pid, tag: Tag },
-    /// Processes are paused or resumed.
+    /// Processes are paused or unpaused.
     Pause(Vec<Pid>, bool),
-    /// Somebody watches.
+    /// An observer gets an event.
     Tell(Box<RunEvent>),
 }
 
-/// Counts of a run, for whoever asks.
+/// Numbers of a run, for observers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Counts {
@@ -90,7 +91,8 @@ pub struct Counts {
     pub messages: u64,
     /// Calls that were handed to handlers.
     pub calls: u64,
-    /// Answers and messages that came when nobody waited for them any more, or where there was no room.
+    /// Answers and messages that arrived when no process waited for them any more, or when there
+    /// was no room.
     pub dropped: u64,
     /// Log lines beyond the limits.
     pub log_dropped: u64,
@@ -98,18 +100,18 @@ pub struct Counts {
     pub fuel: u64,
     /// Records written.
     pub records: u64,
-    /// Processes tried again after a fault of the host.
+    /// Steps tried again after a fault of the host.
     pub retried: u64,
 }
 
 /// A call that its process did not wait for.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Abandoned {
-    /// The process that completed without its answer.
+    /// The process that completed without the answer.
     pub pid: Pid,
-    /// The call.
+    /// The command that made the call.
     pub tag: Tag,
-    /// Its handler.
+    /// The name of its handler.
     pub handler: Arc<str>,
     /// Its idempotency key.
     pub key: Arc<str>,
@@ -118,13 +120,12 @@ pub struct Abandoned {
 /// Abandoned calls that are listed; more are counted. Arbitrary.
 pub(in crate::run) const ABANDONED_MAX: usize = 1_000;
 
-/// The most that an item counts beside what it carries. Derived: as many items as a host can have do not overflow
-/// [`State::bytes`], whatever a damaged first record says.
+/// The most that an item counts beside what it carries. Derived: as many items as a host can have
+/// do not overflow [`State::bytes`], whatever a damaged first record says.
 const ITEM_BYTES_MAX: u64 = 1 << 32;
 
 /// The state of a run.
 pub(in crate::run) struct State {
-    /// The run's id.
     pub(in crate::run) run: Arc<str>,
     pub(in crate::run) bounds: Bounds,
     pub(in crate::run) table: Table,
@@ -132,9 +133,9 @@ pub(in crate::run) struct State {
     /// Processes that have not ended.
     pub(in crate::run) living: u32,
     pub(in crate::run) names: HashMap<Arc<str>, Pid>,
-    /// Calls that keep the keys that they had.
+    /// Calls that retain the keys that they had in another run.
     pub(in crate::run) former_keys: FormerKeys,
-    /// Of a run that repeats another: where the keys begin of what it does for the first time.
+    /// In a run that repeats another: the beginning of the keys of calls made for the first time.
     pub(in crate::run) repeats: Option<Arc<str>>,
     pub(in crate::run) exposed: BTreeMap<Arc<str>, Payload>,
     pub(in crate::run) exposed_bytes: u64,
@@ -145,37 +146,40 @@ pub(in crate::run) struct State {
     pub(in crate::run) endings: Endings,
     /// What its processes hold, as [`super::weight`] counts it.
     pub(in crate::run) bytes: u64,
-    /// What of the host's room the run may have: [`crate::run::commit::capacity`]. A rebuild does not ask for it.
+    /// How much of the host's room the run may have: [`crate::run::commit::capacity`]. A rebuild
+    /// does not check it.
     pub(in crate::run) ceiling: u64,
     /// Links and monitors.
     pub(in crate::run) ties: u64,
-    /// What is still to come of steps that are given in parts.
+    /// The parts still to come of steps that are given in parts.
     pub(in crate::run) promised: Promised,
-    /// Calls of a run that was taken up of which nobody knows whether they happened.
+    /// Calls of a recovered run whose outcome is unknown.
     pub(in crate::run) uncertain: BTreeMap<(Pid, Tag), Box<OutgoingCall>>,
-    /// Calls that are sent again. They leave when everybody who was asked to end has heard so: whoever ends wants none of them.
+    /// Calls that are to be sent again. They wait until every process that was asked to end has
+    /// taken that event: a process that ends wants none of them.
     pub(in crate::run) withheld: BTreeMap<(Pid, Tag), Box<OutgoingCall>>,
-    /// Processes that were asked to end and have not heard it.
+    /// Processes that were asked to end and have not taken that event.
     pub(in crate::run) unheard: u32,
-    /// Since when the processes are paused.
+    /// Since when the processes are paused; `None` if they are not.
     pub(in crate::run) paused: Option<Moment>,
     pub(in crate::run) abandoned: Vec<Abandoned>,
     pub(in crate::run) abandoned_more: u64,
-    /// How long the run was to take at most, where it was asked to end for taking longer.
+    /// How long the run was allowed to take, if it was asked to end because it took longer.
     pub(in crate::run) late: Option<Micros>,
     /// How the root ended, once it has.
     pub(in crate::run) root_ending: Option<Ending>,
     /// The root's answer, once it and its attached descendants are gone.
     pub(in crate::run) result: Option<Answer>,
     pub(in crate::run) counts: Counts,
-    /// Somebody watches: consequences are told.
+    /// Whether observers get events.
     pub(in crate::run) observed: bool,
     /// Events that the commit in progress posts, in order.
     pub(in crate::run) posts: Vec<Post>,
     pub(in crate::run) consequences: Vec<Consequence>,
     /// Processes that the host ends next, each with a record of its own.
     pub(in crate::run) doomed: Vec<(Pid, Ending)>,
-    /// Bodies of the processes that the commit in progress starts, in order. None in a rebuild.
+    /// Bodies of the processes that the commit in progress starts, in order. There are none in a
+    /// rebuild.
     pub(in crate::run) newborn: VecDeque<Newborn>,
 }
 
@@ -269,7 +273,7 @@ impl State {
         self.table.get_mut(pid).filter(|entry| entry.lives())
     }
 
-    /// Whether there may be something to let out.
+    /// Returns whether there may be consequences.
     #[inline]
     pub(in crate::run) fn has_consequences(&self) -> bool {
         !self.posts.is_empty()
@@ -281,12 +285,12 @@ impl State {
             || self.result.is_some()
     }
 
-    /// Whether the run is over: nothing will ever happen in it.
+    /// Returns whether the run has ended: nothing will ever happen in it.
     pub(in crate::run) fn is_finished(&self) -> bool {
         self.result.is_some() && self.table.is_empty()
     }
 
-    /// Posts an event that is no message.
+    /// Posts an event other than a message.
     pub(in crate::run) fn post(&mut self, pid: Pid, event: Event) {
         let weight = self.weight_of_event(&event);
         let Some(entry) = self.table.get_mut(pid).filter(|entry| entry.lives()) else { return };
@@ -302,7 +306,7 @@ impl State {
         self.post(pid, Event::Completed { tag, answer });
     }
 
-    /// An answer for which there is room: what is too much of it becomes a problem.
+    /// An answer for which there is room: an oversized part becomes a problem.
     pub(in crate::run) fn fitting(&self, answer: Answer) -> Answer {
         let fits = match &answer {
             Ok(payload) => payload.size() == 0 || self.is_bounded(self.weigh(1, payload.size() as u64, 0)),
@@ -315,12 +319,12 @@ impl State {
                     .with_detail(format!("{} bytes wait in the run's queues.", self.bytes))
                     .with_class(crate::process::ProblemClass::Uncertain),
             )),
-            // Which problem it was is still told.
+            // The kind of the problem is still reported.
             Err(problem) => Err(Arc::new(Problem { detail: None, data: None, ..Arc::unwrap_or_clone(problem) })),
         }
     }
 
-    /// Whether a message fits into a process's mailbox.
+    /// Returns whether a message fits into a process's mailbox.
     #[inline]
     pub(in crate::run) fn takes_message(&self, entry: &Entry, bytes: u64) -> bool {
         entry.mail < entry.limits.mailbox
@@ -342,7 +346,7 @@ impl State {
         self.posts.push(Post { pid, event: Event::Message(message) });
     }
 
-    /// Takes what a step took off the books, counts the step, and notes the last tag that it used.
+    /// Subtracts what a step consumed, counts the step, and notes the last tag that it used.
     #[inline]
     pub(in crate::run) fn take(&mut self, pid: Pid, took: Consumed, fuel: u64, last: Option<Tag>) {
         let weight = self.weight_of_batch(took);
@@ -365,19 +369,20 @@ impl State {
         }
     }
 
-    /// Whether calls that are sent again leave now.
+    /// Returns whether calls that are to be sent again are sent now.
     fn releases_calls(&self) -> bool {
         self.unheard == 0 && !self.withheld.is_empty()
     }
 
-    /// Lets calls leave that are sent again, unless somebody has yet to hear that it is to end.
+    /// Sends the calls that are to be sent again, unless a process has yet to take the event that
+    /// it is to end.
     pub(in crate::run) fn release_calls(&mut self) {
         if self.releases_calls() {
             self.consequences.extend(std::mem::take(&mut self.withheld).into_values().map(Consequence::Call));
         }
     }
 
-    /// Whether a process that is blocked waits for something that can come.
+    /// Returns whether a blocked process waits for something that can arrive.
     pub(in crate::run) fn can_wake(&self, pid: Pid) -> bool {
         self.table.get(pid).is_some_and(|entry| {
             entry.waking > 0
@@ -390,14 +395,14 @@ impl State {
         })
     }
 
-    /// Tells whoever watches.
+    /// Notes an event for observers.
     pub(in crate::run) fn tell(&mut self, event: impl FnOnce() -> RunEvent) {
         if self.observed {
             self.consequences.push(Consequence::Tell(Box::new(event())));
         }
     }
 
-    /// What a step's status means.
+    /// Applies a step's status.
     pub(in crate::run) fn apply_status(&mut self, moment: Moment, pid: Pid, status: Status, owes: bool) -> Next {
         let (waits, next) = match status {
             Status::Ready if owes => (WaitState::Owes, Next::Ready),

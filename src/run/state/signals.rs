@@ -1,11 +1,13 @@
-//! Signals: what somebody outside hands to a run under a name.
+//! Signals: what a caller outside gives to a run under a name.
 //!
-//! A signal goes to the oldest unanswered call of the handler named [`NAME`] that waits for its name; else to the process that has
-//! registered the name, as a message; else it is kept, in order, until one of the two asks for it. So one that comes early is not
-//! lost, and one that comes while several wait is taken by one of them. All of it is decided at commit, like names.
+//! A signal goes to the oldest unanswered call of the handler named [`NAME`] that waits for its
+//! name; else to the process that has registered the name, as a message; else it is retained, in
+//! order, until one of the two asks for it. So a signal that comes early is not lost, and one that
+//! comes while several calls wait is taken by one of them. All of it is decided at commit, like
+//! names.
 //!
-//! The names that the root waits for are its own: no other process takes such a signal, nor the name, unless it is granted the capability
-//! [`NAME`] for it.
+//! The names that the root waits for are its own: no other process takes such a signal, nor the
+//! name, unless it is granted the capability [`NAME`] for it.
 //!
 //! Arguments of the call are `{"name": …}`. Its answer is what the signal carries.
 
@@ -23,13 +25,14 @@ use crate::run::record::kinds::Decision;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// The topic of the message that brings a signal.
+/// The topic of the message that carries a signal.
 pub(in crate::run) const TOPIC: &str = "wfhost.signal";
 
-/// Bytes of the arguments, which are read under the run's lock. Derived: a name, each of its bytes escaped, and what is around it.
+/// Bytes of the arguments, which are read under the run's lock. Derived: a name, each of its bytes
+/// escaped, and what is around it.
 const ARGUMENTS_BYTES_MAX: usize = 8 * NAME_BYTES_MAX;
 
-/// Signals that nobody has taken yet, and calls that wait for one.
+/// Signals that were not taken yet, and calls that wait for one.
 #[derive(Default)]
 pub(in crate::run) struct Signals {
     kept: BTreeMap<Arc<str>, VecDeque<Payload>>,
@@ -43,9 +46,9 @@ pub(in crate::run) struct Signals {
 /// An unanswered call that waits for a signal.
 pub(in crate::run) struct PendingSignal {
     pub(in crate::run) name: Arc<str>,
-    /// Its place among those that wait.
+    /// Its position among the waiting calls.
     pub(in crate::run) number: u64,
-    /// The recorded time of the step that asked.
+    /// The recorded time of the step that made the call.
     pub(in crate::run) since: Timestamp,
     pub(in crate::run) timer: Option<TimerKey>,
     pub(in crate::run) bytes: u64,
@@ -54,11 +57,11 @@ pub(in crate::run) struct PendingSignal {
 /// What is known of the signals of one name.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct SignalStatus {
-    /// The name.
+    /// The name that signals are sent under.
     pub name: Arc<str>,
     /// Calls that wait for one.
     pub waiting: usize,
-    /// Signals that nobody has taken yet.
+    /// Signals that were not taken yet.
     pub kept: usize,
 }
 
@@ -69,7 +72,7 @@ struct Arguments {
 }
 
 impl Signals {
-    /// Bytes of those that are kept.
+    /// Bytes of the retained signals.
     pub(in crate::run) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -80,7 +83,8 @@ impl Signals {
         self.kept.entry(name).or_default().push_back(body);
     }
 
-    /// Gives back what was kept under a name, the oldest first, as long as `takes` says that there is room for it.
+    /// Takes out the signals retained under a name, the oldest first, as long as `takes` returns
+    /// that there is room for the next.
     fn take(&mut self, name: &str, mut takes: impl FnMut(&Payload) -> bool) -> Vec<Payload> {
         let mut taken = Vec::new();
         if let Some(kept) = self.kept.get_mut(name) {
@@ -97,7 +101,7 @@ impl Signals {
         taken
     }
 
-    /// Whether a call waits for a name.
+    /// Returns whether a call waits for a name.
     pub(in crate::run) fn is_awaited(&self, name: &str) -> bool {
         self.waiting.contains_key(name)
     }
@@ -107,7 +111,7 @@ impl Signals {
         self.waiting.get(name)?.first_key_value().map(|(_, call)| *call)
     }
 
-    /// A call waits no more.
+    /// Forgets a call that waits no more.
     pub(in crate::run) fn forget(&mut self, pending: &PendingSignal) {
         if let Some(waiting) = self.waiting.get_mut(&pending.name) {
             waiting.remove(&pending.number);
@@ -117,7 +121,8 @@ impl Signals {
         }
     }
 
-    /// Every name that somebody waits for or that signals are kept of, in the order of the names.
+    /// Every name that a call waits for or under which signals are retained, in the order of the
+    /// names.
     pub(in crate::run) fn status(&self) -> Vec<SignalStatus> {
         let waiting = self.waiting.iter().map(|(name, calls)| (name, calls.len(), 0));
         let kept = self.kept.iter().map(|(name, bodies)| (name, 0, bodies.len()));
@@ -144,8 +149,8 @@ fn parse(call: &Call) -> Result<Arc<str>, Box<Problem>> {
 }
 
 impl State {
-    /// Whether a process may take signals of a name, by a call or as the one that has the name: those that the root waits for are the root's
-    /// own, and others need to be granted them.
+    /// Checks that a process may take signals of a name, by a call or as the one that has the name:
+    /// those that the root waits for are the root's own, and others need a grant for them.
     pub(in crate::run) fn may_take_signal(&self, config: &RunConfig, pid: Pid, name: &str) -> Result<(), Box<Problem>> {
         if pid == Pid::ROOT || !config.root_waits_for(name) {
             return Ok(());
@@ -163,7 +168,7 @@ impl State {
         ))
     }
 
-    /// A call takes the oldest signal that is kept, or waits for one.
+    /// Takes the oldest retained signal for a call, or has the call wait for one.
     pub(in crate::run) fn decide_signal(
         &self,
         config: &RunConfig,
@@ -193,7 +198,8 @@ impl State {
         Ok(Decision::Took(answer))
     }
 
-    /// A call has taken the oldest signal that was kept. (One that is too large for it is gone too: nobody could get past it.)
+    /// Gives a call the oldest retained signal. (A signal that is too large for the call is gone
+    /// too: else it would block the name.)
     pub(in crate::run) fn take_signal(&mut self, pid: Pid, tag: Tag, call: &Call, answer: Answer) {
         if let Ok(name) = parse(call) {
             let mut first = true;
@@ -202,7 +208,7 @@ impl State {
         self.post_answer(pid, tag, answer);
     }
 
-    /// A call waits for a signal.
+    /// Has a call wait for a signal.
     pub(in crate::run) fn await_signal(&mut self, pid: Pid, moment: Moment, tag: Tag, call: &Call) {
         let Ok(name) = parse(call) else { return };
         let bytes = call.args.size() as u64;
@@ -214,7 +220,7 @@ impl State {
         self.wait(pid, tag, Pending::Signal(Box::new(PendingSignal { name, number, since: moment.at, timer, bytes })));
     }
 
-    /// Whether a signal can be taken now, or kept.
+    /// Returns whether a signal can be taken now, or retained.
     pub(in crate::run) fn takes_signal(&self, name: &str, body: &Payload) -> bool {
         let bytes = message_bytes(TOPIC, body);
         match self.way_of(name, bytes) {
@@ -224,7 +230,7 @@ impl State {
         }
     }
 
-    /// Where a signal goes. One that finds older ones of its name kept waits behind them.
+    /// Where a signal goes. If older ones of its name are retained, it waits behind them.
     fn way_of(&self, name: &str, bytes: u64) -> Way {
         if let Some((pid, tag)) = self.signals.first_waiting(name) {
             return Way::Call(pid, tag);
@@ -240,7 +246,7 @@ impl State {
         }
     }
 
-    /// A signal has come, and there is room for it.
+    /// Delivers or retains a signal for which there is room.
     pub(in crate::run) fn hand_signal(&mut self, name: Arc<str>, body: Payload) {
         match self.way_of(&name, message_bytes(TOPIC, &body)) {
             Way::Call(pid, tag) => {
@@ -256,7 +262,8 @@ impl State {
         }
     }
 
-    /// A process has room in its mailbox again: it gets what was kept under its names.
+    /// Delivers the signals retained under the names of a process that has room in its mailbox
+    /// again.
     pub(in crate::run) fn hand_more_signals(&mut self, pid: Pid) {
         if self.signals.kept.is_empty() {
             return;
@@ -267,7 +274,8 @@ impl State {
         }
     }
 
-    /// Moves kept signals into the mailbox of the process that has their name, as far as there is room.
+    /// Moves retained signals into the mailbox of the process that has their name, as far as there
+    /// is room.
     pub(in crate::run) fn hand_signals(&mut self, pid: Pid, name: &str) {
         if self.signals.count == 0 {
             return;
@@ -302,13 +310,13 @@ enum Way {
     Kept,
 }
 
-/// The message that brings a signal.
+/// The message that carries a signal.
 fn signal(name: &str, body: Payload) -> Message {
     Message { sender: Sender::Outside(name.to_owned()), topic: TOPIC.into(), body }
 }
 
 impl PendingSignal {
-    /// What a call is told whose time is over.
+    /// The answer to a call whose time is over.
     pub(in crate::run) fn timed_out(&self) -> Problem {
         Problem::new(kind::TIMED_OUT, "No signal came in time")
             .with_detail(format!("It was to be named {:?}.", self.name))

@@ -1,4 +1,4 @@
-//! Children: who may have them, what they inherit, and the list of the attached ones.
+//! Children: which processes may have them, what they inherit, and the list of the attached ones.
 
 use super::config::{RunConfig, permit_of};
 use super::decide::Asker;
@@ -12,7 +12,7 @@ use crate::process::{Body, Grants, Limits, Permit, Pid, Problem, ProblemClass, P
 use crate::run::record::kinds::Decision;
 use std::sync::Arc;
 
-/// A process that was decided to start.
+/// A process that is to be started.
 pub(in crate::run) struct Newborn {
     pub(in crate::run) pid: Pid,
     pub(in crate::run) body: Box<dyn Body>,
@@ -85,8 +85,8 @@ impl State {
         Ok(())
     }
 
-    /// Whether a child of a process can have the limits and grants that a spawn asks for. (That the grants cover what is wanted was decided
-    /// once.)
+    /// Returns whether a child of a process can have the limits and grants that a spawn asks for.
+    /// (That the grants cover the wanted ones was decided once.)
     pub(in crate::run) fn may_inherit(&self, pid: Pid, spawn: &Spawn) -> bool {
         spawn.narrow.is_none() || self.inherited(pid, spawn).is_ok()
     }
@@ -97,7 +97,7 @@ impl State {
 
     pub(in crate::run) fn apply_spawn(&mut self, pid: Pid, tag: Tag, spawn: Spawn, child: Pid) {
         let bytes = spawn.input.size() as u64;
-        // A rebuild has no newborn; that the grants cover what is wanted was decided once.
+        // A rebuild has no newborn; that the grants cover the wanted ones was decided once.
         let (limits, grants) = match self.newborn.back_mut().and_then(|newborn| newborn.bounds.take()) {
             Some(bounds) => bounds,
             None => {
@@ -151,7 +151,7 @@ impl State {
         }
     }
 
-    /// Takes a child that is no longer in the table out of its parent's list.
+    /// Removes a child that is no longer in the table from its parent's list.
     pub(in crate::run) fn detach(&mut self, parent: Pid, family: &Family) {
         if let Some(entry) = self.table.get_mut(Pid(family.older)) {
             entry.family.younger = family.younger;
@@ -179,7 +179,7 @@ impl State {
     }
 }
 
-/// Limits and grants of a child.
+/// The limits and grants of a child.
 fn inherit(
     parent: &Entry,
     spawn: &Spawn,

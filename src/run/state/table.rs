@@ -1,4 +1,4 @@
-//! The process table of a run: what the commit point keeps beside each process.
+//! The process table of a run: what the commit point knows of each process.
 
 use super::idempotency::KeyPath;
 use super::outstanding::Outstanding;
@@ -10,19 +10,18 @@ use std::sync::Arc;
 
 /// What the commit point knows of one process.
 pub(in crate::run) struct Entry {
-    /// Where the scheduler has it: none until it was handed over, and none in a rebuild.
+    /// Its slot in the scheduler: `None` until it was handed over, and in a rebuild.
     pub(in crate::run) slot: Option<Slot>,
-    /// Who spawned it, and by which command. None for the root.
+    /// The parent and the command that spawned it. `None` for the root.
     pub(in crate::run) parent: Option<(Pid, Tag)>,
     /// Whether it outlives its parent.
     pub(in crate::run) detached: bool,
-    /// Whether the scheduler has begun it: what never began need not be asked to end.
+    /// Whether the scheduler has begun it: a process that never began need not be asked to end.
     pub(in crate::run) begun: bool,
     /// How many spawns lie between it and the root.
     pub(in crate::run) depth: u32,
-    /// The component under whose name it was spawned; none is the root's own program.
+    /// The component under whose name it was spawned; `None` for the root's own program.
     pub(in crate::run) component: Option<Arc<str>>,
-    /// Its entry point.
     pub(in crate::run) entrypoint: Arc<str>,
     pub(in crate::run) limits: Arc<Limits>,
     pub(in crate::run) grants: Grants,
@@ -49,7 +48,7 @@ pub(in crate::run) struct Entry {
     pub(in crate::run) ties: Option<Box<Ties>>,
     pub(in crate::run) phase: Phase,
     pub(in crate::run) waits: WaitState,
-    /// To do again what it did since it was last saved would be dear.
+    /// Whether replaying its steps since the last snapshot would be expensive.
     pub(in crate::run) unsaved: bool,
 }
 
@@ -97,7 +96,7 @@ impl Entry {
         }
     }
 
-    /// What it has to do with others, made when first needed.
+    /// Its relations to others, allocated when first needed.
     pub(in crate::run) fn ties_mut(&mut self) -> &mut Ties {
         self.ties.get_or_insert_default()
     }
@@ -112,7 +111,8 @@ impl Entry {
         self.ties.as_ref().map_or(&[], |ties| &ties.names)
     }
 
-    /// A committed step has taken that it is to end. False: it knew that.
+    /// Notes that a committed step has taken the event that the process is to end. Returns whether
+    /// this is the first time.
     pub(in crate::run) fn heard(&mut self) -> bool {
         match &mut self.phase {
             Phase::Cancelling { heard, .. } => !std::mem::replace(heard, true),
@@ -120,26 +120,27 @@ impl Entry {
         }
     }
 
-    /// Whether it has not ended.
+    /// Returns whether it has not ended.
     pub(in crate::run) fn lives(&self) -> bool {
         !matches!(self.phase, Phase::Ended(_))
     }
 }
 
-/// How far its life is.
+/// How far a process is in its life.
 pub(in crate::run) enum Phase {
-    /// Nobody has asked it to end.
+    /// It has not been asked to end.
     Live,
-    /// It was asked to end, has `heard` so in a committed step or not, and is killed when this timer fires: at `until` by the recorded time.
+    /// It was asked to end, and is killed when the timer fires, at `until` by the recorded time.
+    /// `heard`: a committed step has taken the event.
     Cancelling { reason: Arc<str>, deadline: TimerKey, until: Timestamp, heard: bool },
     /// It has ended, and its answer waits for its attached descendants.
     Ended(Answer),
 }
 
-/// What its last committed step said.
+/// What the status of its last committed step means.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::run) enum WaitState {
-    /// It is to be stepped whatever comes.
+    /// It is to be stepped in any case.
     Not,
     /// It is to be stepped, and takes no events: its next step is a part of what the last one gave.
     Owes,
@@ -147,8 +148,8 @@ pub(in crate::run) enum WaitState {
     Idle,
 }
 
-/// Attached children as a doubly linked list through their entries: no child costs its parent memory, and leaving takes no search.
-/// Pid 0 stands for none.
+/// Attached children as a doubly linked list through their entries: no child costs its parent
+/// memory, and removing one takes no search. Pid 0 stands for none.
 #[derive(Default)]
 pub(in crate::run) struct Family {
     /// Attached children in the table.
@@ -161,7 +162,7 @@ pub(in crate::run) struct Family {
     pub(in crate::run) younger: u64,
 }
 
-/// Who wants to hear of whose end.
+/// Which processes want the end of which.
 #[derive(Default)]
 pub(in crate::run) struct Ties {
     /// What this process asked for: (the other, its own command), and whether it is a link.
@@ -179,8 +180,8 @@ type Page = [Option<Box<Entry>>; PAGE];
 
 /// All processes of a run that live or whose answer is held, by pid.
 ///
-/// Pids are given in order, so a process is found by two indexes without hashing. A page whose processes are all gone is freed; what
-/// stays of it are 8 bytes for 64 pids.
+/// Pids are given in order, so a process is found by two indexes without hashing. A page whose
+/// processes are all gone is freed, and leaves 8 bytes for its 64 pids.
 #[derive(Default)]
 pub(in crate::run) struct Table {
     pages: Vec<Option<Box<Page>>>,
@@ -211,7 +212,7 @@ impl Table {
         self.pages.get_mut(page)?.as_mut()?[place].as_deref_mut()
     }
 
-    /// Puts a process in whose pid was not used before.
+    /// Inserts a process whose pid was not used before.
     pub(in crate::run) fn insert(&mut self, pid: Pid, entry: Box<Entry>) {
         let (page, place) = Self::place(pid);
         if page >= self.pages.len() {
@@ -251,7 +252,7 @@ impl Table {
 impl std::ops::Index<Pid> for Table {
     type Output = Entry;
 
-    /// The process, of which it is known that it is there.
+    /// The process, which must be in the table.
     #[inline]
     fn index(&self, pid: Pid) -> &Entry {
         self.get(pid).expect("invariant: a process that is stepped is in the table")

@@ -1,7 +1,8 @@
 //! The timers of a run, by the run's own clock.
 //!
-//! The scheduler has one timer for all of them, which fires when the earliest is due, or before: where the earliest is taken back, the
-//! scheduler's stays. When it fires, it is set anew for what is left.
+//! The scheduler has one timer for all of them, which fires when the earliest is due, or before: if
+//! the earliest is cancelled, the scheduler's stays. When it fires, it is set anew for the next
+//! one.
 
 use crate::process::{Pid, Tag};
 use crate::run::state::run_state::RunTime;
@@ -14,11 +15,11 @@ pub(in crate::run) type TimerKey = (RunTime, u64);
 /// What a timer is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::run) enum Alarm {
-    /// A sleep is over.
+    /// A sleep has ended.
     Sleep(Tag),
-    /// A call has had its time.
+    /// The time of a call is over.
     Timeout(Tag),
-    /// A process has had its grace.
+    /// The grace of a process is over.
     Grace,
 }
 
@@ -27,9 +28,9 @@ pub(in crate::run) enum Alarm {
 pub(in crate::run) struct Timers {
     due: BTreeMap<TimerKey, (Pid, Alarm)>,
     next: u64,
-    /// When the scheduler's timer fires, and which that is.
+    /// The scheduler's timer, and when it fires.
     armed: Option<(RunTime, TimerId)>,
-    /// A timer was set, or the scheduler's has fired, since it was last asked for.
+    /// Whether a timer was set, or the scheduler's has fired, since the last [`Self::arm`].
     changed: bool,
 }
 
@@ -50,37 +51,38 @@ impl Timers {
         self.due.first_key_value().map(|((due, _), _)| *due)
     }
 
-    /// Takes out the earliest that is due.
+    /// Removes the earliest timer, if it is due.
     pub(in crate::run) fn pop(&mut self, now: RunTime) -> Option<(Pid, Alarm)> {
         let first = self.due.first_entry()?;
         if first.key().0 > now { None } else { Some(first.remove()) }
     }
 
-    /// Whether [`Self::arm`] may have something to ask for.
+    /// Returns whether [`Self::arm`] may return a time.
     pub(in crate::run) fn is_changed(&self) -> bool {
         self.changed
     }
 
-    /// When the scheduler's timer is to fire, where it does not fire by then: [`Self::armed`] follows.
+    /// When the scheduler's timer is to fire, if it does not fire by then: [`Self::armed`] follows.
     pub(in crate::run) fn arm(&mut self) -> Option<RunTime> {
         self.changed = false;
         let due = self.next_due()?;
         self.armed.is_none_or(|(armed, _)| due < armed).then_some(due)
     }
 
-    /// The scheduler's timer was set. Gives the one that was set before, which is to be taken back.
+    /// Notes that the scheduler's timer was set. Returns the one that was set before, which is to
+    /// be cancelled.
     #[must_use]
     pub(in crate::run) fn armed(&mut self, due: RunTime, timer: TimerId) -> Option<TimerId> {
         self.armed.replace((due, timer)).map(|(_, before)| before)
     }
 
-    /// The scheduler's timer, which nobody needs any more.
+    /// Takes out the scheduler's timer, which is not needed any more.
     #[must_use]
     pub(in crate::run) fn disarm(&mut self) -> Option<TimerId> {
         self.armed.take().map(|(_, timer)| timer)
     }
 
-    /// The scheduler's timers up to `now` have fired.
+    /// Notes that the scheduler's timers up to `now` have fired.
     pub(in crate::run) fn fired(&mut self, now: RunTime) {
         self.changed = true;
         self.armed.take_if(|(armed, _)| *armed <= now);

@@ -1,9 +1,11 @@
-//! What a run holds in the host, in bytes: what waits in queues, what belongs to commands without an answer, names, and answers that wait.
+//! What a run holds in the host, in bytes: what waits in queues, what belongs to commands without
+//! an answer, names, and answers that wait.
 //!
-//! All of it is counted in [`State::bytes`], whoever of the run's processes has it, and with everything that is taken out as much is
-//! subtracted as was added. Beside what an item carries it counts [`Bounds::item_bytes`](crate::run::record::kinds::Bounds::item_bytes), so that many
-//! small things are bounded as few large ones are. Like the rest of the state it is a pure function of the records: runs of releases that
-//! counted only what is carried have 0 there, and count as they did.
+//! All of it is counted in [`State::bytes`], whichever of the run's processes has it, and removing
+//! an item subtracts as much as was added. Beside what an item carries it counts
+//! [`Bounds::item_bytes`](crate::run::record::kinds::Bounds::item_bytes), so that many small items
+//! are bounded as few large ones are. Like the rest of the state it is a pure function of the
+//! records: runs of releases that counted only what is carried have 0 there, and count as they did.
 
 use super::outstanding::Pending;
 use super::run_state::State;
@@ -15,11 +17,11 @@ pub(in crate::run) struct Consumed {
     pub(in crate::run) events: u32,
     pub(in crate::run) mail: u32,
     pub(in crate::run) mail_bytes: u64,
-    /// What the events carry.
+    /// Bytes that the events carry.
     pub(in crate::run) bytes: u64,
-    /// Beside it, the texts of problems in them.
+    /// Bytes of the texts of problems in them, which are not part of that.
     pub(in crate::run) problem_bytes: u64,
-    /// It was asked to end.
+    /// Whether one of them asks the process to end.
     pub(in crate::run) cancel: bool,
 }
 
@@ -41,7 +43,7 @@ impl Consumed {
     }
 }
 
-/// What an event carries that its sender chose.
+/// The bytes of an event that its sender chose.
 #[inline]
 pub(in crate::run) fn event_bytes(event: &Event) -> u64 {
     match event {
@@ -65,7 +67,8 @@ fn event_problem_bytes(event: &Event) -> u64 {
     }
 }
 
-/// The texts of an ending. Whoever is told of it shares them; they count for each all the same, as a bound.
+/// Bytes of the texts of an ending. All processes that get it share them; they count for each all
+/// the same, as a bound.
 pub(in crate::run) fn ending_bytes(ending: &Ending) -> u64 {
     match ending {
         Ending::Completed => 0,
@@ -80,7 +83,8 @@ fn problem_bytes(problem: &Problem) -> u64 {
 }
 
 impl State {
-    /// What so many items count that carry so many bytes. `texts` are what is not counted where items are not.
+    /// What this many items count that carry this many bytes. `texts` are not counted if items are
+    /// not.
     #[inline]
     pub(in crate::run) fn weigh(&self, items: u64, bytes: u64, texts: u64) -> u64 {
         match self.bounds.item_bytes {
@@ -111,7 +115,7 @@ impl State {
         }
     }
 
-    /// What an answer counts that waits for the descendants of who gave it.
+    /// What an answer counts that waits for the descendants of the process that gave it.
     pub(in crate::run) fn weight_of_waiting(&self, answer: &Answer) -> u64 {
         let bytes = match answer {
             Ok(payload) => payload.size() as u64,
@@ -120,20 +124,20 @@ impl State {
         self.weigh(1, 0, bytes)
     }
 
-    /// Whether so much more is within the run's own bounds.
+    /// Returns whether this many more bytes are within the run's own bounds.
     #[inline]
     pub(in crate::run) fn is_bounded(&self, more: u64) -> bool {
         more == 0 || self.bytes.saturating_add(more) <= self.bounds.bytes
     }
 
-    /// Whether so much more is within the run's bounds and within what the host has for it. It depends on other runs: only a decision that
-    /// is recorded may ask.
+    /// Returns whether this many more bytes are within the run's bounds and within the host's room
+    /// for it. The result depends on other runs: only a decision that is recorded may ask.
     #[inline]
     pub(in crate::run) fn has_room(&self, more: u64) -> bool {
         more == 0 || self.is_bounded(more) && self.held().saturating_add(more) <= self.ceiling
     }
 
-    /// Says why there is no room for so much more.
+    /// Says why there is no room for this many more bytes.
     pub(in crate::run) fn no_room(&self, more: u64) -> String {
         if !self.is_bounded(more) {
             return format!("The run's processes hold {} bytes of {}.", self.bytes, self.bounds.bytes);

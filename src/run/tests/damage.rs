@@ -129,7 +129,7 @@ fn a_run_whose_records_are_damaged_is_not_recovered_or_goes_on_and_never_panics(
         }
         let desk = Desk::new(1);
         let spec = resume_spec(&root, &Arc::default(), &records);
-        let resumed = catch_unwind(AssertUnwindSafe(|| desk.kernel.resume(spec, &records).map(drop)));
+        let resumed = catch_unwind(AssertUnwindSafe(|| desk.kernel.recover(spec, &records).map(drop)));
         let Ok(resumed) = resumed else {
             panicked.push(seed);
             continue;

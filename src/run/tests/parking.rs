@@ -281,7 +281,7 @@ fn a_call_whose_outcome_is_unknown_does_not_keep_a_run_in_memory() {
         sink: None,
         watcher: None,
     };
-    let run = desk.kernel.resume(resumed, &records).unwrap();
+    let run = desk.kernel.recover(resumed, &records).unwrap();
     wait_long(&mut desk);
     assert!(is_parked(&desk, "run"));
     assert_eq!(desk.kernel.parked()[0].1.uncertain, 1);
@@ -402,7 +402,7 @@ fn a_sleep_goes_on_while_its_run_is_parked_though_the_wall_clock_is_behind() {
     let records = crate::run::Record::decode_all(records).unwrap();
     let mut spec = resume_spec(&root, &Arc::default(), &records);
     spec.log = Box::new(log.clone());
-    let run = desk.kernel.resume(spec, &records).unwrap();
+    let run = desk.kernel.recover(spec, &records).unwrap();
     desk.drain();
     while run.outcome().is_none() {
         assert!(desk.now().0 <= minute && desk.fire(), "it sleeps too long");

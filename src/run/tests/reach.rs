@@ -263,7 +263,7 @@ fn a_run_that_has_written_more_than_its_journal_may_hold_ends_as_that() {
             desk = super::desk::Desk::new(2);
             desk.kernel.bound_journals(BOUND);
             let spec = crate::run::RecoverySpec { log: taken.log, ..resume_spec(&root, &Arc::default(), &records) };
-            run = desk.kernel.resume(spec, &records).unwrap();
+            run = desk.kernel.recover(spec, &records).unwrap();
         }
         desk.settle();
         let outcome = run.outcome().expect("it ends");

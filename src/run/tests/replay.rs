@@ -199,7 +199,7 @@ fn forked(records: &[Record], spec: ForkSpec) -> Vec<Record> {
 
 fn resume(desk: &Desk, handlers: &Arc<Handlers>, records: &[Record], other: Arc<dyn Program>) -> RunHandle {
     let spec = RecoverySpec { programs: programs(other), ..resume_spec(&root(), handlers, records) };
-    desk.kernel.resume(spec, records).unwrap()
+    desk.kernel.recover(spec, records).unwrap()
 }
 
 fn keys(handlers: &Handlers) -> Vec<String> {

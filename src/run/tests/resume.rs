@@ -86,7 +86,7 @@ fn a_run_is_recovered_from_every_prefix_of_its_records() {
 
 fn desk_error(root: &Arc<dyn Program>, records: &[Record]) -> RecoveryError {
     let desk = Desk::new(1);
-    desk.kernel.resume(resume_spec(root, &Arc::default(), records), records).err().unwrap()
+    desk.kernel.recover(resume_spec(root, &Arc::default(), records), records).err().unwrap()
 }
 
 #[test]

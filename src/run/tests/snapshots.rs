@@ -240,7 +240,7 @@ fn start(desk: &Desk, root: &Arc<dyn Program>, shelf: Arc<dyn SnapshotStore>, du
 fn resume(desk: &Desk, root: &Arc<dyn Program>, records: &[Record], shelf: Arc<dyn SnapshotStore>) -> RunHandle {
     let log = Box::new(Shelving { memory: memory_of(records), shelf, durability: Durability::Now });
     let spec = RecoverySpec { log, ..resume_spec(root, &Arc::default(), &[]) };
-    desk.kernel.resume(spec, records).unwrap()
+    desk.kernel.recover(spec, records).unwrap()
 }
 
 /// A run to its end, its records, a snapshot after every step, and the steps that it took.

@@ -159,7 +159,7 @@ fn a_run_that_a_host_has_no_room_for_is_not_recovered() {
         }
         let mut spec = resume_spec(&family(), &Arc::default(), &before);
         spec.log = Box::new(log.clone());
-        let resumed = desk.kernel.resume(spec, &before).map(|run| run.id().to_string());
+        let resumed = desk.kernel.recover(spec, &before).map(|run| run.id().to_string());
         assert_eq!(resumed, Err(RecoveryError::Refused));
         desk.drain();
         assert_eq!((desk.living(), desk.timers(), desk.kernel.resident()), (0, 0, 0));

@@ -45,7 +45,7 @@ fn in_flight(root: &Arc<dyn Program>) -> Vec<Record> {
 fn recovered(root: &Arc<dyn Program>, records: &[Record], left: &[(&str, Act)]) -> (Desk, Arc<Handlers>, RunHandle) {
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let left: Vec<Mail> = left.iter().map(|(id, act)| act.to_mail(id)).collect();
-    let run = desk.kernel.resume(RecoverySpec { left, ..resume_spec(root, &handlers, records) }, records).unwrap();
+    let run = desk.kernel.recover(RecoverySpec { left, ..resume_spec(root, &handlers, records) }, records).unwrap();
     desk.drain();
     (desk, handlers, run)
 }
@@ -171,7 +171,7 @@ fn a_run_is_left_alone_that_will_be_paused() {
         let left = left.iter().map(|(id, act)| act.to_mail(id)).collect();
         let handlers = Arc::default();
         let spec = RecoverySpec { left, unless_paused: true, ..resume_spec(&root, &handlers, records) };
-        match Desk::new(1).kernel.resume(spec, records) {
+        match Desk::new(1).kernel.recover(spec, records) {
             Ok(_) => false,
             Err(RecoveryError::Paused(run)) => &*run == "run",
             Err(error) => panic!("{error}"),

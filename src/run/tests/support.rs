@@ -137,7 +137,7 @@ pub(super) fn resume_spec(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, rec
 
 /// Recovers a run from these records.
 pub(super) fn resume(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
-    desk.kernel.resume(resume_spec(root, handlers, records), records).unwrap()
+    desk.kernel.recover(resume_spec(root, handlers, records), records).unwrap()
 }
 
 impl Bench {

@@ -304,7 +304,7 @@ impl Runs {
             sink: None,
             watcher: None,
         };
-        let resumed = self.kernel.resume(spec, &records);
+        let resumed = self.kernel.recover(spec, &records);
         let run = &mut self.started[which];
         run.handle = match resumed {
             Ok(handle) if run.reported.is_none() => Some(handle),

@@ -32,12 +32,12 @@ pub enum RebuildError {
         /// What is wrong with it.
         why: &'static str,
     },
-    /// The run was of another root program than the one at hand.
+    /// The run was of another root program than the one given.
     #[error("the records are of a run of {expected}, and this is {got}")]
     OtherRoot {
         /// The recorded digest.
         expected: Arc<str>,
-        /// The digest of the program at hand.
+        /// The digest of the given program.
         got: Arc<str>,
     },
     /// A program is not the one that the run began with.
@@ -47,15 +47,15 @@ pub enum RebuildError {
         name: Arc<str>,
         /// The recorded digest.
         expected: Arc<str>,
-        /// What is at hand: a digest, or that there is none.
+        /// The digest of the given program, or a text that there is none.
         got: Arc<str>,
     },
     /// A step of a process gives something else than its record.
     #[error("process {pid} diverges in step {step}")]
     Diverged {
-        /// The process.
+        /// The process that was stepped or made.
         pid: Pid,
-        /// The step.
+        /// The number of the step, from 1.
         step: u64,
         /// The recorded digest.
         expected: Digest,
@@ -66,9 +66,9 @@ pub enum RebuildError {
     /// the step; that is no proof that the process diverges.
     #[error("process {pid} cannot be replayed by this host beyond step {step}")]
     CannotReplay {
-        /// The process.
+        /// The process that was stepped or made.
         pid: Pid,
-        /// The step.
+        /// The number of the step, from 1.
         step: u64,
         /// How it ended this time.
         #[source]
@@ -77,9 +77,9 @@ pub enum RebuildError {
     /// A program is missing, or gives no body.
     #[error("process {pid} cannot be made")]
     Body {
-        /// The process.
+        /// The process that was stepped or made.
         pid: Pid,
-        /// Why.
+        /// The problem that the program gave.
         #[source]
         problem: Box<Problem>,
     },
@@ -90,11 +90,11 @@ pub enum RebuildError {
         used
     )]
     NoRoom {
-        /// The process.
+        /// The process that was stepped or made.
         pid: Pid,
         /// Bytes that are taken.
         used: u64,
-        /// All bytes.
+        /// The whole budget.
         bytes_max: u64,
     },
 }
@@ -104,7 +104,8 @@ pub struct Rebuild {
     root: Arc<dyn Program>,
     programs: Programs,
     only: Option<Pid>,
-    /// Nothing is stepped: the steps are retained, to be replayed when their process is next stepped.
+    /// Nothing is stepped: the steps are retained, to be replayed when their process is next
+    /// stepped.
     keeping: bool,
     /// Other programs than those of the run are given on purpose.
     substituted: bool,

@@ -85,7 +85,7 @@ impl Rebuild {
             Status::Renew { entry, input } => {
                 let run = self.projection.run().expect("invariant: it has just stepped");
                 let next_tag = Tag(run.state.table[pid].last_tag.0 + 1);
-                // One that cannot be made anew has its end in the next record.
+                // If the process cannot be made anew, the next record has its end.
                 match self.embody(pid, next_tag, entry, input) {
                     Err(RebuildError::Body { .. }) | Ok(()) => {}
                     Err(other) => return Err(other),
