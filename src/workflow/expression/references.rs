@@ -25,7 +25,7 @@ pub struct Reference {
     /// The keys that lead to it from the root: `["steps", "download", "output"]`. Everything below
     /// the last key may be read.
     pub path: Vec<String>,
-    /// The bytes in the text of the expression that read it: the first of them, if there are
+    /// The bytes in the text of the expression that name it: the first of them, if there are
     /// several.
     pub span: Range<usize>,
 }
@@ -427,14 +427,17 @@ impl<'t> Walk<'t> {
             return References::Everything(note.span.clone());
         }
         // In the order of paths, a path follows its prefixes. A path is dropped if it lies below
-        // one that is read, or if it was only touched on the way to another.
-        self.notes.sort_by(|a, b| a.path.cmp(&b.path).then(b.read.cmp(&a.read)).then(a.span.start.cmp(&b.span.start)));
+        // one that is read, or if it was only touched on the way to another. The span is that of a
+        // term that touches it, since that one names it: what reads it may be a term after a pipe.
+        self.notes.sort_by(|a, b| a.path.cmp(&b.path).then(a.read.cmp(&b.read)).then(a.span.start.cmp(&b.span.start)));
         let mut kept: Vec<Note<'t>> = Vec::new();
         for note in self.notes {
-            match kept.last() {
-                Some(last) if note.path.starts_with(&last.path) && (last.read || note.path == last.path) => {
+            match kept.last_mut() {
+                Some(last) if note.path == last.path => {
+                    last.read |= note.read;
                     continue;
                 }
+                Some(last) if note.path.starts_with(&last.path) && last.read => continue,
                 Some(last) if note.path.starts_with(&last.path) => {
                     kept.pop();
                 }

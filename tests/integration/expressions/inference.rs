@@ -74,9 +74,25 @@ fn the_paths_that_are_read_are_found() {
 
 #[test]
 fn references_have_their_positions() {
-    let text = "1 + .steps.a.output.n | . + \"é\"";
-    let References::Paths(paths) = Expression::new(text).references().clone() else { panic!() };
-    assert_eq!(&text[paths[0].span.clone()], ".steps.a.output.n");
+    let cases = [
+        ("1 + .steps.a.output.n | . + \"é\"", ".steps.a.output.n"),
+        (".inputs.a | ascii_upcase", ".inputs.a"),
+        ("(.inputs.a | .) | length", ".inputs.a"),
+        ("-(.inputs.a)", ".inputs.a"),
+        ("if true then .inputs.a else 1 end | tostring", ".inputs.a"),
+        (".inputs.a as $a | \"x\" + $a", ".inputs.a"),
+        ("[1, .inputs.a] | map(. * 2)", ".inputs.a"),
+        (".inputs | .a | length", ".a"),
+        (". as {inputs: $i} | $i", "."),
+    ];
+    for (text, expected) in cases {
+        let span = match Expression::new(text).references() {
+            References::Paths(paths) => paths[0].span.clone(),
+            References::Everything(span) => span.clone(),
+            References::NotInferable { message, .. } => panic!("{text}: {message}"),
+        };
+        assert_eq!(&text[span], expected, "{text}");
+    }
 }
 
 /// Evaluates on the referenced part, and on everything.
