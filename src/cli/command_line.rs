@@ -34,8 +34,8 @@ shows the settings in effect.
 Exit codes: 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out or suspended.")]
 pub(in crate::cli) struct CommandLine {
     /// When to use colours: auto, always or never.
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", hide_possible_values = true)]
-    #[arg(help_heading = "Global options")]
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    #[arg(hide_possible_values = true, help_heading = "Global options")]
     pub(in crate::cli) color: Colour,
     /// Configuration file; an empty name reads none [default: `wfhost/config.yaml` in the user's
     /// configuration folder].

@@ -97,14 +97,14 @@ pub enum StoreError {
         release: Option<String>,
     },
     /// The file is a database of another application.
-    #[error("{path}: this is no journal of wfhost's")]
+    #[error("{path}: this is not a journal of wfhost")]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// The file is gone, but SQLite's log beside it exists: it holds the latest writes, and is of
-    /// no use alone.
-    #[error("{path} is gone, and what was written last is in {log}, which is of no use without it")]
+    /// The file is gone, but SQLite's log beside it exists: the log holds the latest writes, and
+    /// cannot be read alone.
+    #[error("{path} is gone; the latest writes are in {log}, which cannot be read without it")]
     Lost {
         /// The file.
         path: PathBuf,
@@ -112,7 +112,7 @@ pub enum StoreError {
         log: PathBuf,
     },
     /// The file was removed or replaced while it was used: what was written since is lost.
-    #[error("{0} was removed or replaced while it was used")]
+    #[error("{0} was removed or replaced while it was in use")]
     Gone(PathBuf),
     /// There is a run with this id already.
     #[error("there is a run with the id {0:?} already")]

@@ -46,8 +46,8 @@ fn slots_within(text: &str, most: u32) -> Result<u32, InvalidValue> {
             Ok(slots) if slots <= most => Ok(slots),
             _ => Err(InvalidValue::new(
                 format!("this machine has room for {most}"),
-                "guests that wait give up their slots, so few are enough; the kernel's vm.max_map_count sets the bound: \
-                 `wfhost doctor` shows it",
+                "guests that wait give up their slots, so few are enough; the kernel's vm.max_map_count \
+                 sets the bound: `wfhost doctor` shows it",
             )),
         },
         None => Err(InvalidValue::new("this is not a whole number", here)),

@@ -24,7 +24,9 @@ const ON_RUNS: [&str; 13] = [
 const BASH: &str = r#"
 _wfhost_and_runs() {
     local word="${COMP_WORDS[COMP_CWORD]}" found
-    if [[ $word != -* ]] && found=$("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null) && [[ -n $found ]]; then
+    if [[ $word != -* ]] &&
+        found=$("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null) &&
+        [[ -n $found ]]; then
         COMPREPLY=($(compgen -W "$found" -- "$word"))
     else
         _wfhost "$@"

@@ -189,7 +189,8 @@ fn describe(path: &str, report: &Value) -> String {
     };
     let mut out = format!("{path}: fits, it can be a step\n");
     out.push_str(&format!("  digest     {}\n", report["digest"].as_str().unwrap_or_default()));
-    out.push_str(&format!("  size       {} bytes, {} functions\n", number("/bytes"), number("/functions")));
+    let functions = counted(number("/functions"), "function", "functions");
+    out.push_str(&format!("  size       {} bytes, {functions}\n", number("/bytes")));
     for export in list("/exports") {
         out.push_str(&format!("  exports    {export}\n"));
     }

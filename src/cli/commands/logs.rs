@@ -7,7 +7,7 @@ use crate::cli::report::journal::{FULL, FULL_HINT};
 use crate::cli::report::reasons;
 use crate::cli::report::unresponsive::silent;
 use crate::cli::store::{LiveStatus, Ownership, POLL_EVERY, POLLS_MAX, Runs, live_status};
-use crate::cli::table::{clock, rfc3339};
+use crate::cli::table::{clock, counted, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, say, unwritable};
 use crate::host::control::{Answer, Answers};
 use crate::host::{Line, RunProjection, Status};
@@ -92,7 +92,8 @@ fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> R
                 }
             }
             Answer::Dropped(count) => {
-                say(&format!("({count} events were dropped: the output was slower than the run)"));
+                let dropped = counted(count, "event was", "events were");
+                say(&format!("({dropped} dropped: the output was slower than the run)"));
             }
             Answer::Ended(outcome) if outcome.status == Status::Suspended => {
                 return Ok(unfinished("the host released it", &stored.id));

@@ -6,6 +6,7 @@ use crate::cli::args::values::{self, Substitution, by_name};
 use crate::cli::commands::replaying::{self, place, unreadable};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
+use crate::cli::table::counted;
 use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
 use crate::host::ReplayOptions;
 use crate::run::{Difference, Replay as Answer, Unrepeatable};
@@ -105,7 +106,8 @@ fn tell(answer: &Answer, terminal: Terminal) -> std::io::Result<()> {
             } else {
                 String::new()
             };
-            print(&format!("the same: {steps} steps, {records} records{fuel}"))
+            let (steps, records) = (counted(*steps, "step", "steps"), counted(*records, "record", "records"));
+            print(&format!("the same: {steps}, {records}{fuel}"))
         }
         Answer::Diverged(difference) => print(&difference_of(difference, terminal)),
         Answer::CannotReplay(unrepeatable) => {

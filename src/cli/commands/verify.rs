@@ -5,7 +5,7 @@ use crate::cli::args::host::HostArguments;
 use crate::cli::commands::replaying::{self, unreadable};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
-use crate::cli::table::Table;
+use crate::cli::table::{Table, counted};
 use crate::cli::terminal::{Terminal, print, print_json, printable};
 use crate::host::VerifyRunError;
 use crate::run::{RebuildError, Verdict, Verified, VerifyError};
@@ -61,7 +61,8 @@ pub(in crate::cli) fn verify(command: &Arguments, terminal: Terminal) -> Result<
 
 fn text_of(verified: &Verified) -> String {
     let Verified { steps, snapshots } = verified;
-    let mut text = format!("{steps} steps, all as recorded; {} snapshots\n", snapshots.len());
+    let compared = counted(snapshots.len() as u64, "snapshot", "snapshots");
+    let mut text = format!("{}, all as recorded; {compared}\n", counted(*steps, "step", "steps"));
     if !snapshots.is_empty() {
         let mut table = Table::new(&["PID", "STEP", "BYTES", "VERDICT"]);
         for compared in snapshots {

@@ -1,5 +1,6 @@
 //! Values, cut to what a line holds.
 
+use crate::cli::table::counted;
 use crate::cli::terminal::fit;
 use crate::process::Payload;
 
@@ -9,8 +10,8 @@ const VALUE_CHARS_MAX: usize = 100;
 pub(in crate::cli) fn shown(payload: &Payload) -> String {
     match payload {
         Payload::Json(json) => cut(json.as_str()),
-        Payload::Bytes(bytes) => format!("{} bytes", bytes.len()),
-        Payload::Blob(blob) => format!("{} ({} bytes)", blob.digest, blob.size),
+        Payload::Bytes(bytes) => counted(bytes.len() as u64, "byte", "bytes"),
+        Payload::Blob(blob) => format!("{} ({})", blob.digest, counted(blob.size, "byte", "bytes")),
     }
 }
 
@@ -21,6 +22,12 @@ pub(in crate::cli) fn cut(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_counted() {
+        let shown = |bytes: &'static [u8]| shown(&Payload::Bytes(bytes.into()));
+        assert_eq!((shown(b"a"), shown(b"ab")), ("1 byte".to_owned(), "2 bytes".to_owned()));
+    }
 
     #[test]
     fn what_is_long_is_cut() {

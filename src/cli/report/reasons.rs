@@ -33,7 +33,10 @@ mod tests {
 
     #[test]
     fn what_a_server_said_is_shown_as_far_as_it_is_text() {
-        let answered = |encoding: &str, body: Value| json!({ "kind": "http-status", "title": "t", "detail": "GET /", "data": { "encoding": encoding, "body": body } });
+        let answered = |encoding: &str, body: Value| {
+            let data = json!({ "encoding": encoding, "body": body });
+            json!({ "kind": "http-status", "title": "t", "detail": "GET /", "data": data })
+        };
         assert_eq!(
             details(&answered("text", json!("no\x1b[2J such\norder\n"))),
             ["GET /", "the server said: no\\u{1b}[2J such\\norder"]

@@ -1,7 +1,7 @@
 //! What a retry would do, as text and as JSON.
 
 use crate::cli::exit::Exit;
-use crate::cli::table::Table;
+use crate::cli::table::{Table, counted};
 use crate::cli::terminal::{print, print_json, printable};
 use crate::host::PreparedRetry;
 use crate::run::Reuse;
@@ -26,7 +26,8 @@ pub(in crate::cli) fn print_plan(run: &str, retrial: &PreparedRetry, is_json: bo
 pub(in crate::cli) fn summary(retrial: &PreparedRetry) -> Vec<String> {
     let steps = &retrial.repetition.steps;
     let again = steps.iter().filter(|step| step.reason.is_some()).count();
-    let mut lines = vec![format!("{} steps taken over, {again} to run again", steps.len() - again)];
+    let taken = counted((steps.len() - again) as u64, "step", "steps");
+    let mut lines = vec![format!("{taken} taken over, {again} to run again")];
     lines.extend(remarks(retrial));
     lines
 }
@@ -57,7 +58,9 @@ fn text(retrial: &PreparedRetry) -> String {
             None => ("taken over", String::new()),
             Some(why) => ("runs again", reason(why)),
         };
-        let items = step.items.map(|(taken, total)| format!("{} of {total} items, {taken} taken over", total - taken));
+        let items = step.items.map(|(taken, total)| {
+            format!("{} of {}, {taken} taken over", total - taken, counted(total as u64, "item", "items"))
+        });
         let why = [Some(why).filter(|why| !why.is_empty()), items].into_iter().flatten().collect::<Vec<_>>().join("; ");
         table.row(vec![step.id.to_string(), step.before.unwrap_or("").to_owned(), now.to_owned(), why]);
     }

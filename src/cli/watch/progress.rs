@@ -7,7 +7,7 @@
 
 use crate::cli::report::invocation::Invocation;
 use crate::cli::report::waits;
-use crate::cli::table::{duration, seconds, took};
+use crate::cli::table::{counted, duration, seconds, took};
 use crate::cli::terminal::{Terminal, fit, in_line, is_in_front, printable};
 use crate::cli::watch::backlog::Backlog;
 use crate::cli::watch::events::{EventSource, RemoteEvents};
@@ -249,7 +249,8 @@ impl Progress {
         }
         let dropped = events.dropped();
         if dropped > 0 {
-            self.line(&format!("({dropped} events were dropped: the terminal was slower than the run)"));
+            let dropped = counted(dropped, "event was", "events were");
+            self.line(&format!("({dropped} dropped: the terminal was slower than the run)"));
         }
         match next {
             Some(next) => self.follow(*next, notices) && goes_on,
