@@ -10,71 +10,65 @@ use tokio_util::sync::CancellationToken;
 /// cheap.
 #[derive(Clone)]
 pub struct CallContext {
-    run: Arc<str>,
-    pid: Pid,
-    tag: Tag,
-    scope: Option<Arc<str>>,
-    handler: Arc<str>,
-    timeout: Option<Micros>,
-    idempotency_key: Arc<str>,
-    grants: Grants,
-    limits: Arc<Limits>,
+    /// The call. Its arguments are null: the handler owns them.
+    call: OutgoingCall,
     reply: Arc<dyn Reply>,
     abandoned: CancellationToken,
 }
 
 impl CallContext {
-    pub(super) fn new(call: OutgoingCall, reply: Arc<dyn Reply>, abandoned: CancellationToken) -> (Payload, Self) {
-        let OutgoingCall { run, pid, tag, scope, handler, args, timeout, idempotency_key, grants, limits } = call;
-        (args, Self { run, pid, tag, scope, handler, timeout, idempotency_key, grants, limits, reply, abandoned })
+    /// Splits a call into its arguments and its context.
+    pub(super) fn new(mut call: OutgoingCall, reply: Arc<dyn Reply>, abandoned: CancellationToken) -> (Payload, Self) {
+        let args = std::mem::replace(&mut call.args, Payload::NULL);
+        (args, Self { call, reply, abandoned })
     }
 
     /// Returns the run's id.
     pub fn run(&self) -> &Arc<str> {
-        &self.run
+        &self.call.run
     }
 
     /// Returns the process that called.
     pub fn pid(&self) -> Pid {
-        self.pid
+        self.call.pid
     }
 
     /// Returns the tag of the command that asked for the call.
     pub fn tag(&self) -> Tag {
-        self.tag
+        self.call.tag
     }
 
     /// Returns the call's place in the workflow, `<node path>/<item>/<n>`; `None` if the process
     /// gave it none.
     pub fn scope(&self) -> Option<&Arc<str>> {
-        self.scope.as_ref()
+        self.call.scope.as_ref()
     }
 
     /// Returns the name under which the handler was called.
     pub fn handler(&self) -> &Arc<str> {
-        &self.handler
+        &self.call.handler
     }
 
     /// Returns how long the run waits for the answer, counted from the call. The run enforces it.
     pub fn timeout(&self) -> Option<Micros> {
-        self.timeout
+        self.call.timeout
     }
 
     /// Returns the logical call's key: an attempt has the key of the one before it, if the outcome
     /// of that one is unknown.
     pub fn idempotency_key(&self) -> &Arc<str> {
-        &self.idempotency_key
+        &self.call.idempotency_key
     }
 
     /// Returns the grants of the process.
     pub fn grants(&self) -> &Grants {
-        &self.grants
+        &self.call.grants
     }
 
     /// Returns the limits of the process: an answer beyond [`Limits::payload_bytes`] becomes a
     /// problem.
     pub fn limits(&self) -> &Arc<Limits> {
-        &self.limits
+        &self.call.limits
     }
 
     /// Sends the process a message from the call in flight: progress, a streamed part. Returns
@@ -83,7 +77,8 @@ impl CallContext {
     pub fn message(&self, topic: impl Into<Arc<str>>, body: Payload) -> bool {
         let topic = topic.into();
         let size = (topic.len() + body.size()) as u64;
-        size <= self.limits.payload_bytes && self.reply.message(Message { sender: Sender::Call(self.tag), topic, body })
+        let sender = Sender::Call(self.call.tag);
+        size <= self.call.limits.payload_bytes && self.reply.message(Message { sender, topic, body })
     }
 
     /// Returns whether the answer is no longer awaited.
@@ -101,11 +96,11 @@ impl CallContext {
 impl fmt::Debug for CallContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallContext")
-            .field("run", &self.run)
-            .field("pid", &self.pid)
-            .field("tag", &self.tag)
-            .field("handler", &self.handler)
-            .field("idempotency_key", &self.idempotency_key)
+            .field("run", &self.call.run)
+            .field("pid", &self.call.pid)
+            .field("tag", &self.call.tag)
+            .field("handler", &self.call.handler)
+            .field("idempotency_key", &self.call.idempotency_key)
             .finish_non_exhaustive()
     }
 }
