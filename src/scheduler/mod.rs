@@ -64,14 +64,14 @@ mod commit;
 mod fairness;
 mod global;
 mod handle;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod held_tests;
 mod local;
 #[cfg(all(test, loom))]
 #[path = "../../tests/loom/mod.rs"]
 mod loom;
 mod pace;
 mod permit_holders;
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod permit_holders_tests;
 mod place;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod place_tests;
