@@ -42,7 +42,8 @@ use std::time::Duration;
 ///     }
 ///
 ///     fn handle(self: Arc<Self>, args: Payload, _: CallContext) -> Handling {
-///         Handling::Now(arguments::<Terms>(&args).map(|t| Payload::json(&(t.a + t.b))).map_err(Arc::new))
+///         let sum = arguments::<Terms>(&args).map(|terms| Payload::json(&(terms.a + terms.b)));
+///         Handling::Now(sum.map_err(Arc::new))
 ///     }
 /// }
 /// ```
@@ -271,7 +272,10 @@ where
 /// use wfhost::dispatch::{Declaration, Rate, Registry, from_fn};
 /// use wfhost::process::Payload;
 ///
-/// let mail = Declaration::new("Sends a mail").capability("mail").concurrency(8, 100).rate(Rate::per_second(10));
+/// let mail = Declaration::new("Sends a mail")
+///     .capability("mail")
+///     .concurrency(8, 100)
+///     .rate(Rate::per_second(10));
 /// let registry = Registry::builder()
 ///     .handler("mail", from_fn(mail, |args, context| async move {
 ///         context.message("mail.accepted", Payload::NULL);
@@ -314,7 +318,8 @@ where
 /// ```
 /// use wfhost::dispatch::{Declaration, Registry, from_inline_fn};
 ///
-/// let echo = from_inline_fn(Declaration::new("Answers with its arguments").repeatable(), |args, _| Ok(args));
+/// let echo = Declaration::new("Answers with its arguments").repeatable();
+/// let echo = from_inline_fn(echo, |args, _| Ok(args));
 /// let registry = Registry::builder().handler("echo", echo).build()?;
 /// # Ok::<_, wfhost::dispatch::RegistryError>(())
 /// ```

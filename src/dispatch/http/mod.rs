@@ -6,14 +6,15 @@
 //! method: POST                         # GET; HEAD, POST, PUT, PATCH, DELETE, OPTIONS
 //! headers: { accept: text/csv }        # a text or a list of texts each
 //! query: { page: 2, tag: [a, b] }      # appended to the URL's own
-//! body: { json: { name: Ann } }        # or { text: … }, { base64: … }; sets content-type if headers do not
+//! body: { json: { name: Ann } }        # or { text: … }, { base64: … }; sets content-type
+//!                                      # unless headers do
 //! timeout: 30s                         # ms, s, m, h; for everything, redirects and body included
 //! max-response-bytes: 100000           # after decompression
 //! redirects: 0                         # 5 for GET, HEAD and OPTIONS, else 0; 5 at most
-//! expect: ["2xx", 404]                 # statuses that are answers; ["2xx", "3xx"]. "*" is every status.
-//!                                      # Any other status is a problem
+//! expect: ["2xx", 404]                 # statuses that are answers; ["2xx", "3xx"]. "*" is every
+//!                                      # status. Any other status is a problem
 //! as: auto                             # json, text, base64; bytes answers with the body alone
-//! repeatable: true                     # the server honours the Idempotency-Key: a repeat is harmless
+//! repeatable: true                     # the server honours Idempotency-Key: a repeat is harmless
 //! ```
 //! # Answer
 //! `{ status, url, headers, encoding, body }`. `encoding` is `json` (the body is the value, byte
@@ -24,14 +25,15 @@
 //! | kind | class | when |
 //! |---|---|---|
 //! | `not-granted`, `address-refused` | definite | refused by the grant, by the operator |
-//! | `connection-failed` | retryable | no connection, no name; definite if the certificate is not valid |
+//! | `connection-failed` | retryable | no connection or name; definite if the certificate is invalid |
 //! | `http-timed-out` | retryable | if nothing was sent, or a repeat is harmless; else uncertain |
 //! | `connection-lost` | retryable | if a repeat is harmless; else uncertain |
 //! | `http-status` | definite | an unexpected status; see below |
-//! | `response-too-large`, `bad-response`, `bad-redirect` | definite | if a repeat is harmless; else uncertain |
+//! | `response-too-large`, `bad-response` | definite | if a repeat is harmless; else uncertain |
+//! | `bad-redirect` | definite | if a repeat is harmless; else uncertain |
 //!
-//! Problems of the last row are uncertain because the server has seen the request. `http-status` is
-//! retryable after 408, 425, 429, 503, and after another 5xx if a repeat is harmless, else
+//! The last three kinds are uncertain then, because the server has seen the request. `http-status`
+//! is retryable after 408, 425, 429, 503, and after another 5xx if a repeat is harmless, else
 //! uncertain there. `retry-after` is honoured; `data` is the answer with 16 KiB of its body.
 //!
 //! If a redirect turned a request that is not safe to repeat into a GET (303, say), that request
