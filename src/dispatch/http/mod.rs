@@ -25,7 +25,7 @@
 //! | kind | class | when |
 //! |---|---|---|
 //! | `not-granted`, `address-refused` | definite | refused by the grant, by the operator |
-//! | `connection-failed` | retryable | no connection or name; definite if the certificate is invalid |
+//! | `connection-failed` | retryable | no connection, no name; definite: bad certificate |
 //! | `http-timed-out` | retryable | if nothing was sent, or a repeat is harmless; else uncertain |
 //! | `connection-lost` | retryable | if a repeat is harmless; else uncertain |
 //! | `http-status` | definite | an unexpected status; see below |
