@@ -14,7 +14,7 @@
 //! # Protocol
 //!
 //! A post finds the process's place and changes its state word in one read-modify-write
-//! (`state.rs`, with the table of all transitions). The thread that moves a process from waiting to
+//! (`state/mod.rs`, with the table of all transitions). The thread that moves a process from waiting to
 //! Ready enqueues it: a worker at the tail of its deque, any other thread in the global queue. A
 //! worker looks in its own deque (last in, first out), then in the global queue (one to run and up
 //! to 16 more), then in the deques of the others in random order (it steals half of one);
@@ -42,7 +42,7 @@
 //! - **I5** While a job is in a run queue, some worker is awake and will find it.
 //! - **I6** A worker that is in a slice holds back from thieves at most the job that it woke last
 //!   and 16 that said `ready`, and these only where turns were short and no worker was idle when it
-//!   could last look: before the slice, or when the job was woken (`worker.rs`).
+//!   could last look: before the slice, or when the job was woken (`worker/mod.rs`).
 //! - **I7** The permits held and the free ones add up to the pool's capacity.
 //! - **I8** Lookups write no shared memory. The transition itself refuses a generation that is not
 //!   the place's own. (Generations wrap after 2^32 tenants of one place.)
@@ -64,8 +64,6 @@ mod commit;
 mod fairness;
 mod global;
 mod handle;
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod held_tests;
 mod local;
 #[cfg(all(test, loom))]
 #[path = "../../tests/loom/mod.rs"]
@@ -82,11 +80,11 @@ mod slots;
 mod start;
 mod state;
 mod stats;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 mod timers;
 mod victim;
 mod worker;
-#[cfg(all(test, not(any(loom, shuttle))))]
-mod worker_tests;
 
 pub use commit::{Commit, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
 pub use handle::Handle;

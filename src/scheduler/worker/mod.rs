@@ -18,27 +18,25 @@
 //! worker), 98 against 150 (two); 1,000 pairs 92 against 158; ring 51 against 75; fib(25) 37
 //! against 79.
 
-use super::aside::Chore;
+mod context;
+mod find;
+mod slice;
+
 use super::buffers::Buffers;
-use super::fairness::{Fairness, Look};
-use super::local::{Local, Loot};
+use super::fairness::Fairness;
+use super::local::Local;
 use super::pace::Pace;
-use super::place::{Body, Posted, Standing};
-use super::shared::{Job, Phase, Placed, Shared};
+use super::shared::{Job, Phase, Shared};
 use super::sleep::Awake;
 use super::slots::FreeSlots;
-use super::state::{Before, Finished, Started};
 use super::stats::Counters;
-use super::victim::{Random, victims};
-use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Port, Slot, TimerId, Turn, Wake};
+use super::victim::Random;
+use super::{Commit, Config, Slot};
 use crate::base::Monotonic;
 use crate::base::foreign;
 use crate::base::sync::{Ordering, spin_loop, thread};
-use crate::process::{Micros, Permit};
 use std::sync::Arc;
 
-/// A slice that takes longer is counted and reported as slow.
-const SLOW: Micros = Micros(10_000);
 /// Processes that said `ready` and enter the global queue as one batch. As many as are taken out of
 /// it at once.
 const YIELDED_MAX: usize = 16;
@@ -50,8 +48,6 @@ const YIELD_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 1 } else { 16 };
 /// next and has the data in its cache. Some microseconds. Measured by the workloads `count` and
 /// `pingpong` with two workers.
 pub(super) const PATIENT_ROUNDS: u32 = if cfg!(any(loom, shuttle)) { 0 } else { 12 };
-/// Attempts at one victim before the next one, while other thieves are quicker. Arbitrary.
-const RETRIES: u32 = 8;
 
 /// The outcome of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,23 +65,6 @@ pub enum TurnOutcome {
 pub(crate) struct Worker<C: Commit> {
     shared: Arc<Shared<C>>,
     core: Core<C>,
-}
-
-/// The slot of a process that was found, in one register: an `Option<Slot>` would go through
-/// memory.
-struct Found(u64);
-
-impl Found {
-    #[inline]
-    fn new(slot: Slot) -> Self {
-        Self(u64::from(slot.generation) << 32 | u64::from(slot.index))
-    }
-
-    #[inline]
-    #[allow(clippy::cast_possible_truncation)] // Each half as it was put in.
-    fn slot(self) -> Slot {
-        Slot { index: self.0 as u32, generation: (self.0 >> 32) as u32 }
-    }
 }
 
 /// The state that belongs to the worker alone.
@@ -318,113 +297,6 @@ impl<C: Commit> Core<C> {
         true
     }
 
-    /// Finds a job: in its own deque, in the global queue, with other workers; or in another order
-    /// if a rule says so. The job's event goes to the batch at once: passing a job by value copies
-    /// it each time, which costs a hop some nanoseconds.
-    #[inline]
-    fn find(&mut self, shared: &Shared<C>) -> Option<Found> {
-        let look = self.fairness.look(self.pace.interval());
-        if look != Look::Bottom
-            && let Some(found) = self.find_first(shared, look)
-        {
-            return Some(found);
-        }
-        if let Some(job) = self.lifo_slot.take() {
-            self.fairness.popped(job.woken_here);
-            return Some(self.unpack(job));
-        }
-        if let Some(job) = self.local.pop() {
-            // The reserved job of the deque is this one, but there may be one in the global queue.
-            self.reserved = self.reserved && shared.global.len() > 0;
-            self.fairness.popped(job.woken_here);
-            return Some(self.unpack(job));
-        }
-        self.find_elsewhere(shared)
-    }
-
-    #[inline]
-    fn unpack(&mut self, job: Job<C::Event>) -> Found {
-        debug_assert!(self.batch.is_empty(), "the batch is of one process");
-        self.batch.extend(job.event);
-        Found::new(job.slot)
-    }
-
-    /// Called after finding nothing: the pace may not have called for a look at the timers.
-    #[cold]
-    fn find_late(&mut self, shared: &Shared<C>, served: &mut bool) -> Option<Found> {
-        self.now = None;
-        if shared.timers.next().is_none() || !self.fire(shared, shared.clock.now()) {
-            return None;
-        }
-        *served = true;
-        self.find(shared)
-    }
-
-    /// Looks where a rule says, before the bottom of its own deque.
-    #[inline(never)]
-    fn find_first(&mut self, shared: &Shared<C>, look: Look) -> Option<Found> {
-        let job = if look == Look::Top {
-            if self.local.is_empty() {
-                return None;
-            }
-            self.put_down();
-            self.local.pop_top()
-        } else {
-            if shared.global.len() == 0 && self.yielded.is_empty() {
-                return None;
-            }
-            self.put_down();
-            self.take_global(shared)
-        };
-        job.map(|job| self.unpack(job))
-    }
-
-    #[inline(never)]
-    fn find_elsewhere(&mut self, shared: &Shared<C>) -> Option<Found> {
-        let job = self.take_global(shared).or_else(|| self.steal(shared))?;
-        Some(self.unpack(job))
-    }
-
-    /// Takes from the global queue, after appending the processes that said `ready`.
-    fn take_global(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
-        self.wake_owed |= !self.yielded.is_empty();
-        shared.global.take(self.yielded.drain(..).map(Job::ready), shared.workers(), &self.local)
-    }
-
-    /// Moves the job in the LIFO slot to the bottom of the deque.
-    fn put_down(&mut self) {
-        if let Some(job) = self.lifo_slot.take() {
-            self.local.push(job);
-            self.wake_owed = true;
-        }
-    }
-
-    #[cold]
-    fn steal(&mut self, shared: &Shared<C>) -> Option<Job<C::Event>> {
-        if !self.searching {
-            if !shared.sleep.search() {
-                return None;
-            }
-            self.searching = true;
-        }
-        for victim in victims(&mut self.random, shared.workers(), self.index) {
-            if self.patient && shared.thieves[victim].len() <= 1 {
-                continue;
-            }
-            for _ in 0..RETRIES {
-                match shared.thieves[victim].steal_half(&self.local) {
-                    Loot::Job(job) => {
-                        self.counters(shared).steals.add(1);
-                        return Some(job);
-                    }
-                    Loot::Empty => break,
-                    Loot::Retry => spin_loop(),
-                }
-            }
-        }
-        None
-    }
-
     /// Puts a process that was woken or spawned here at the tail of its own deque.
     #[inline]
     fn enqueue(&mut self, shared: &Shared<C>, job: Job<C::Event>) {
@@ -497,230 +369,11 @@ impl<C: Commit> Core<C> {
         }
     }
 
-    /// Runs one slice; the event that the process was found with is in the batch.
-    #[inline]
-    fn slice(&mut self, shared: &Shared<C>, slot: Slot) {
-        let place = shared.place(slot);
-        let mut events = std::mem::take(&mut self.batch);
-        let started = place.start(None, &mut events, &mut self.buffers);
-        let mut opened = place.body.open().expect("invariant: a running process is its worker's");
-        let body = opened.as_mut().expect("invariant: an occupied place has a body");
-        let now = if C::TIMED { self.now.unwrap_or_else(|| shared.clock.now()) } else { Monotonic(0) };
-        let Started { resumed, interrupted } = started;
-        let turn = Turn { slot, resumed, interrupted, permitted: body.standing.permitted(), now };
-
-        let next = self.step(shared, turn, &mut body.process, &mut events);
-
-        if !events.is_empty() {
-            self.note(shared, foreign::call(|| events.clear()));
-        }
-        self.batch = events;
-        self.counters(shared).steps.add(1);
-        if C::TIMED {
-            let end = shared.clock.now();
-            self.now = Some(end);
-            self.pace.ended(now, end);
-            let took = end.since(now);
-            if took > SLOW {
-                self.counters(shared).slow_steps.add(1);
-                self.note(shared, foreign::call(|| shared.commit.slow(slot, &body.process, took)));
-            }
-        }
-        if next == Next::Complete {
-            let body = opened.take();
-            drop(opened);
-            self.complete(shared, slot, body);
-        } else {
-            let standing = body.standing;
-            drop(opened);
-            if turn.permitted == Permitted::Yes {
-                self.put_back(shared, slot, next, standing);
-            } else {
-                self.put_back_without_permit(shared, slot, next);
-            }
-        }
-        self.tell(shared);
-    }
-
-    #[inline]
-    fn step(&mut self, shared: &Shared<C>, turn: Turn, process: &mut C::Process, events: &mut Vec<C::Event>) -> Next {
-        // After a panic the process is reported, dropped, and never stepped again; the scheduler's
-        // own state is consistent while a step runs.
-        let mut context = Context { shared, core: self };
-        let stepped = foreign::call(|| {
-            let next = shared.commit.step(&mut context, turn, process, events);
-            // It may now have an instance without a permit, which must not go on.
-            assert!(turn.allows(next), "it went on ({next:?}) where that was not allowed: {turn:?}");
-            next
-        });
-        stepped.unwrap_or_else(|message| {
-            let mut context = Context { shared, core: self };
-            let told = foreign::call(|| shared.commit.panicked(&mut context, turn.slot, process, &message));
-            self.counters(shared).panics.add(1);
-            self.note(shared, told);
-            Next::Complete
-        })
-    }
-
     /// Counts a panic of foreign code if there was one; it ends no process.
     #[inline]
     fn note(&self, shared: &Shared<C>, called: Result<(), String>) {
         if called.is_err() {
             self.counters(shared).panics.add(1);
         }
-    }
-
-    /// Moves the process to where it belongs after a slice.
-    #[inline]
-    fn put_back(&mut self, shared: &Shared<C>, slot: Slot, next: Next, standing: Standing) {
-        let place = shared.place(slot);
-        let holder = standing.seat().map(|seat| (seat, self.now.unwrap_or_else(|| shared.clock.now())));
-        if let Some((_, now)) = holder {
-            place.since.store(now.0, Ordering::Relaxed);
-        }
-        if next == Next::Preempted
-            && let Some((seat, _)) = holder
-        {
-            shared.admission.used_slice(seat);
-        }
-        match place.word.finish(next) {
-            Finished::Woken => self.enqueue(shared, Job { slot, event: None, woken_here: true }),
-            Finished::Requeue if next == Next::Preempted => {
-                self.counters(shared).preemptions.add(1);
-                self.fairness.used_slice();
-                self.send_global(shared, slot);
-            }
-            Finished::Requeue => self.requeue(shared, slot),
-            Finished::Waits | Finished::Held => {
-                if let Some((seat, now)) = holder {
-                    shared.admission.comes_to_rest(&shared.table, slot, seat, now);
-                }
-            }
-        }
-    }
-
-    /// The same for a process that was stepped without its permit.
-    #[cold]
-    fn put_back_without_permit(&mut self, shared: &Shared<C>, slot: Slot, next: Next) {
-        let heard = shared.place(slot).word.finish_without_permit(next);
-        if shared.follow(slot, heard) == Some(Placed::Enqueue) {
-            self.enqueue(shared, Job { slot, event: None, woken_here: true });
-        }
-    }
-
-    /// Sends a process that said `ready` to the back of the global queue, in batches of at most 16.
-    fn requeue(&mut self, shared: &Shared<C>, slot: Slot) {
-        if self.may_hold_back(shared) && self.yielded.len() + 1 < YIELDED_MAX {
-            self.yielded.push(slot);
-        } else {
-            self.send_global(shared, slot);
-        }
-    }
-
-    /// Frees the place of a process that has ended.
-    fn complete(&mut self, shared: &Shared<C>, slot: Slot, body: Option<Body<C::Process>>) {
-        let mut unheard = shared.place(slot).complete();
-        if !unheard.is_empty() {
-            self.counters(shared).dropped_events.add(unheard.len() as u64);
-        }
-        // The drop of the process may panic, too, and so may that of an event.
-        if let Some(body) = body {
-            let is_slow = foreign::call(|| shared.commit.drops_slowly(&body.process));
-            if is_slow == Ok(true) {
-                shared.put_aside(Chore::Drop(body));
-            } else {
-                self.note(shared, is_slow.map(drop));
-                self.note(shared, shared.drop_body(body));
-            }
-        }
-        self.note(shared, foreign::call(|| unheard.clear()));
-        self.buffers.give(unheard);
-        self.free.give(&shared.table, slot.index);
-        self.counters(shared).completed.add(1);
-        if self.closing {
-            shared.drained.set();
-        }
-    }
-}
-
-impl<C: Commit> Context<'_, C> {
-    #[inline]
-    fn start(&mut self, process: C::Process, permit: Permit, before: Before) -> Result<Slot, C::Process> {
-        if self.core.closing {
-            return Err(process);
-        }
-        let counters = self.core.counters(self.shared);
-        let (slot, placed) = self.shared.spawn(&mut self.core.free, counters, (process, permit), before)?;
-        if placed == Placed::Enqueue {
-            self.enqueue(slot, None, false);
-        }
-        Ok(slot)
-    }
-
-    fn enqueue(&mut self, slot: Slot, event: Option<C::Event>, woken_here: bool) {
-        self.core.enqueue(self.shared, Job { slot, event, woken_here });
-    }
-}
-
-impl<C: Commit> Port<C> for Context<'_, C> {
-    #[inline]
-    fn spawn(&mut self, process: C::Process, permit: Permit) -> Result<Slot, C::Process> {
-        self.start(process, permit, Before::Nothing)
-    }
-
-    fn take_up(&mut self, process: C::Process, permit: Permit, next: Next) -> Result<Slot, C::Process> {
-        self.start(process, permit, Before::Step(next))
-    }
-
-    fn can_ever_admit(&self, permit: Permit) -> bool {
-        self.shared.can_ever_admit(permit)
-    }
-
-    #[inline]
-    fn post(&mut self, slot: Slot, event: C::Event, wake: Wake) -> bool {
-        match self.shared.post(slot, event, wake, Some(&mut self.core.buffers)) {
-            Posted::Pending => {}
-            Posted::Woken(event) => self.enqueue(slot, event, true),
-            Posted::Admit => {
-                if self.shared.readmit(slot) == Placed::Enqueue {
-                    self.enqueue(slot, None, true);
-                }
-            }
-            Posted::Gone(event) => {
-                self.core.counters(self.shared).dropped_events.add(1);
-                drop(event);
-                return false;
-            }
-        }
-        true
-    }
-
-    fn interrupt(&mut self, slot: Slot, why: Interrupt) {
-        if self.shared.interrupt(slot, why) == Some(Placed::Enqueue) {
-            self.enqueue(slot, None, true);
-        }
-    }
-
-    fn pause(&mut self, slot: Slot, pause: Pause) {
-        if self.shared.pause(slot, pause) == Some(Placed::Enqueue) {
-            self.enqueue(slot, None, true);
-        }
-    }
-
-    fn timer(&mut self, due: Monotonic, timer: C::Timer) -> TimerId {
-        // This worker looks at the timers before it parks: no other worker needs to be woken.
-        self.shared.timers.set(due, timer).0
-    }
-
-    fn unset_timer(&mut self, timer: TimerId) {
-        self.shared.timers.unset(timer);
-    }
-
-    fn used(&mut self, fuel: u64) {
-        self.core.fairness.used(fuel);
-    }
-
-    fn monotonic(&self) -> Monotonic {
-        self.shared.clock.now()
     }
 }

@@ -1,8 +1,8 @@
-//! Processes that a pause holds, and those who wait for their permits.
+//! Processes that a pause holds, and others that wait for their permits.
 
-use super::worker_tests::{Actor, Rig, actor, permits, says};
-use super::{Config, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
+use super::{Actor, Rig, actor, permits, says};
 use crate::process::{Budget, Permit};
+use crate::scheduler::{Config, Interrupt, Next, Pause, Permitted, Port, Slot, Turn, Wake};
 use std::sync::{Arc, Mutex};
 
 /// One of everything, outside the pool a byte.
