@@ -124,7 +124,7 @@ impl Acknowledged {
     pub async fn durable(self) -> Result<(), NotDurable> {
         match &self.durable {
             None => Ok(()),
-            Some(durable) => durable.expect().await,
+            Some(durable) => durable.future().await,
         }
     }
 
@@ -241,7 +241,7 @@ impl Run {
         let mut after = AfterUnlock::default();
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
-        self.after(port, after);
+        self.after_unlock(port, after);
         true
     }
 
@@ -261,7 +261,7 @@ impl Run {
         let acted = inner.act(moment, act.take()?, id);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
-        self.after(port, after);
+        self.after_unlock(port, after);
         Some(acted)
     }
 }

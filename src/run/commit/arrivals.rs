@@ -87,7 +87,7 @@ impl Run {
         let taken = inner.record_news(moment, news.take()?, None);
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
-        self.after(port, after);
+        self.after_unlock(port, after);
         Some(taken)
     }
 
@@ -109,7 +109,7 @@ impl Run {
         }
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
-        self.after(port, after);
+        self.after_unlock(port, after);
     }
 
     pub(in crate::run) fn answer<P: Port<Kernel> + ?Sized>(

@@ -112,7 +112,7 @@ impl RunHandle {
 
     /// Waits until the run has ended.
     pub async fn finished(&self) -> Arc<Outcome> {
-        self.0.outcome.expect().await
+        self.0.outcome.future().await
     }
 
     /// Asks the run to end: its root receives cancel, and is ended when the grace has passed;

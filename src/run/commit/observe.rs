@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 
 /// A cell for one value that many may wait for. The first value that is set stays.
 pub(in crate::run) struct Once<T> {
-    cell: Mutex<Expected<T>>,
+    cell: Mutex<OnceState<T>>,
     set: Condvar,
 }
 
-struct Expected<T> {
+struct OnceState<T> {
     value: Option<T>,
     /// Wakers of the futures that wait, by their numbers. A future that is dropped removes its own.
     wakers: BTreeMap<u64, Waker>,
@@ -26,7 +26,7 @@ struct Expected<T> {
 
 impl<T: Clone> Once<T> {
     pub(in crate::run) fn new() -> Self {
-        Self { cell: Mutex::new(Expected { value: None, wakers: BTreeMap::new(), next: 0 }), set: Condvar::new() }
+        Self { cell: Mutex::new(OnceState { value: None, wakers: BTreeMap::new(), next: 0 }), set: Condvar::new() }
     }
 
     /// Makes one that is set already.
@@ -70,8 +70,8 @@ impl<T: Clone> Once<T> {
     }
 
     /// Waits until it is set.
-    pub(in crate::run) fn expect(&self) -> Expecting<'_, T> {
-        Expecting { once: self, number: None }
+    pub(in crate::run) fn future(&self) -> OnceFuture<'_, T> {
+        OnceFuture { once: self, number: None }
     }
 
     /// Returns how many futures wait.
@@ -82,13 +82,13 @@ impl<T: Clone> Once<T> {
 }
 
 /// Waits for a value.
-pub(in crate::run) struct Expecting<'a, T> {
+pub(in crate::run) struct OnceFuture<'a, T> {
     once: &'a Once<T>,
     /// The number of its waker, once it is registered.
     number: Option<u64>,
 }
 
-impl<T: Clone> Future for Expecting<'_, T> {
+impl<T: Clone> Future for OnceFuture<'_, T> {
     type Output = T;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
@@ -108,7 +108,7 @@ impl<T: Clone> Future for Expecting<'_, T> {
     }
 }
 
-impl<T> Drop for Expecting<'_, T> {
+impl<T> Drop for OnceFuture<'_, T> {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             let waker = self.once.cell.lock().wakers.remove(&number);

@@ -145,11 +145,11 @@ impl Run {
         for durable in acknowledged {
             durable.set(Ok(()));
         }
-        self.after(port, after);
+        self.after_unlock(port, after);
     }
 
     /// Does the work that reaches foreign code.
-    pub(in crate::run) fn after<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, after: AfterUnlock) {
+    pub(in crate::run) fn after_unlock<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, port: &mut P, after: AfterUnlock) {
         let Some(after) = after.0 else { return };
         let UnlockedWork { outbound, abandoned, wakers, refused } = *after;
         wakers.wake();

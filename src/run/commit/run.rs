@@ -331,7 +331,7 @@ impl Run {
             _ => WaitState::Not,
         };
         if !after.is_empty() {
-            self.after(port, after);
+            self.after_unlock(port, after);
         }
         next
     }
@@ -412,7 +412,7 @@ impl Run {
         self.flush(&mut inner, port, moment, &mut after);
         drop(inner);
         scratch.put();
-        self.after(port, after);
+        self.after_unlock(port, after);
     }
 
     /// Records and applies the end of a process that did not return it.

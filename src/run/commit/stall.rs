@@ -15,7 +15,7 @@ pub(in crate::run) struct Stall {
     /// matter.
     state: AtomicU8,
     lock: Mutex<()>,
-    over: Condvar,
+    ended: Condvar,
 }
 
 impl Stall {
@@ -34,7 +34,7 @@ impl Stall {
     fn change(&self, next: impl Fn(u8) -> u8) {
         let _guard = self.lock.lock();
         self.state.store(next(self.state.load(Relaxed)), Relaxed);
-        self.over.notify_all();
+        self.ended.notify_all();
     }
 
     /// Whether no step may begin.
@@ -48,7 +48,7 @@ impl Stall {
         if self.is_set() {
             let mut guard = self.lock.lock();
             while self.is_set() {
-                self.over.wait(&mut guard);
+                self.ended.wait(&mut guard);
             }
         }
     }

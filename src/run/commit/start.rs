@@ -143,7 +143,7 @@ impl Kernel {
         root.begun = native;
         run.schedule_first_check(&mut inner, port);
         drop(inner);
-        run.after(port, after);
+        run.after_unlock(port, after);
         self.registered(&run, registered);
         self.sweep(port, Some(&run));
         Ok(RunHandle::new(run))

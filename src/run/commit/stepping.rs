@@ -234,7 +234,7 @@ impl Task {
         inner.state.doomed.push((state.pid, Ending::Failed(problem.into())));
         run.flush(&mut inner, port, moment, &mut after);
         drop(inner);
-        run.after(port, after);
+        run.after_unlock(port, after);
     }
 
     /// Notifies a run's root that the host is shutting down. Returns whether the process continues:

@@ -161,7 +161,7 @@ impl Kernel {
             } else {
                 run.return_refused(is_woken, inner, port);
             }
-            run.after(port, after);
+            run.after_unlock(port, after);
             self.registered(&run, registered);
             if is_taken {
                 self.sweep(port, Some(&run));

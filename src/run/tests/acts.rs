@@ -62,7 +62,7 @@ fn ids_survive_the_host_and_a_number_is_retained() {
     }
     let records = bench.run.records().unwrap();
     let other = || Act::Signal { name: "b".into(), body: number(7_777) };
-    for run in [bench.run.clone(), resume(&Desk::new(2), &root, &Arc::default(), &records)] {
+    for run in [bench.run.clone(), recover(&Desk::new(2), &root, &Arc::default(), &records)] {
         assert_eq!(run.act(other(), Some("1")).err(), Some(Refused::Conflict));
         assert!(run.act(other(), Some("0")).is_ok(), "the oldest is forgotten");
     }
@@ -90,13 +90,13 @@ fn a_run_that_takes_too_long_ends_as_that() {
         }
         bench.run.time_out(Duration::from_secs(7)).unwrap();
         let mut desk = Desk::new(2);
-        let resumed = resume(&desk, &root, &Arc::default(), &bench.run.records().unwrap());
+        let recovered = recover(&desk, &root, &Arc::default(), &bench.run.records().unwrap());
         desk.settle();
-        for outcome in [bench.finish(), resumed.outcome().unwrap()] {
+        for outcome in [bench.finish(), recovered.outcome().unwrap()] {
             assert_eq!(outcome.late, (!is_cancelled).then_some(Micros(7_000_000)));
             assert_eq!(EndStatus::of(&outcome.ending, &outcome.result, outcome.late), expected);
         }
-        assert_eq!(resumed.time_out(Duration::from_secs(7)), Err(Refused::Ended));
+        assert_eq!(recovered.time_out(Duration::from_secs(7)), Err(Refused::Ended));
     }
 }
 
@@ -182,7 +182,7 @@ fn that_a_call_is_to_be_sent_again_survives_the_host() {
     let records = bench.run.records().unwrap();
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     desk.advance(Micros(60_000_000));
-    let run = resume(&desk, &root, &handlers, &records);
+    let run = recover(&desk, &root, &handlers, &records);
     desk.settle();
     assert_eq!((run.uncertain().len(), handlers.waiting.lock().len()), (1, 0));
     let again = Act::Resolve { pid: Pid::ROOT, tag: Tag(1), resolution: Resolution::Again };
@@ -195,7 +195,7 @@ fn that_a_call_is_to_be_sent_again_survives_the_host() {
     // The host dies before the call was sent: it is sent, and has all of its time.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     desk.advance(Micros(60_001_000));
-    let run = resume(&desk, &root, &handlers, &all[..all.len() - 1]);
+    let run = recover(&desk, &root, &handlers, &all[..all.len() - 1]);
     desk.drain();
     assert_eq!((run.uncertain().len(), handlers.waiting.lock().len()), (0, 1));
     desk.settle();
@@ -238,10 +238,10 @@ fn a_paused_run_that_is_asked_to_end_goes_on_by_one_record() {
         bench.finish();
         // A host that recovers it from there knows the same.
         let mut desk = Desk::new(1);
-        let resumed = resume(&desk, &root, &Arc::default(), &records);
-        assert!(!resumed.is_paused());
+        let recovered = recover(&desk, &root, &Arc::default(), &records);
+        assert!(!recovered.is_paused());
         desk.drain();
-        assert!(output(&resumed.outcome().unwrap()).starts_with(r#"["cancel: "#));
+        assert!(output(&recovered.outcome().unwrap()).starts_with(r#"["cancel: "#));
     }
 }
 

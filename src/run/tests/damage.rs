@@ -128,13 +128,13 @@ fn a_run_whose_records_are_damaged_is_not_recovered_or_goes_on_and_never_panics(
             damage(&mut records, &mut pick);
         }
         let desk = Desk::new(1);
-        let spec = resume_spec(&root, &Arc::default(), &records);
-        let resumed = catch_unwind(AssertUnwindSafe(|| desk.kernel.recover(spec, &records).map(drop)));
-        let Ok(resumed) = resumed else {
+        let spec = recovery_spec(&root, &Arc::default(), &records);
+        let result = catch_unwind(AssertUnwindSafe(|| desk.kernel.recover(spec, &records).map(drop)));
+        let Ok(result) = result else {
             panicked.push(seed);
             continue;
         };
-        *if resumed.is_ok() { &mut recovered } else { &mut refused } += 1;
+        *if result.is_ok() { &mut recovered } else { &mut refused } += 1;
     }
     assert!(panicked.is_empty(), "seeds {panicked:?}");
     assert!(recovered > 100 && refused > 100, "{recovered} and {refused}");

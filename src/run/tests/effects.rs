@@ -212,7 +212,7 @@ struct Shaky {
     faults: Arc<AtomicU64>,
     heard: Vec<String>,
     allocation: Allocation,
-    /// The first steps of each body.
+    /// The allocation of each body at its first step.
     allocations: Arc<Mutex<Vec<Allocation>>>,
 }
 

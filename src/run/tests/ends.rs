@@ -76,7 +76,7 @@ fn a_run_that_was_paused_when_its_host_died_stays_so() {
     let records = bench.run.records().unwrap();
 
     let mut desk = Desk::new(2);
-    let run = resume(&desk, &root, &bench.handlers, &records);
+    let run = recover(&desk, &root, &bench.handlers, &records);
     desk.settle();
     let steps = run.counts().steps;
     run.signal("door", number(7)).unwrap();

@@ -107,7 +107,7 @@ fn forked(records: &[Record], id: &str, at: usize, resend: bool) -> Vec<Record> 
 
 fn recovered(records: &[Record]) -> (Desk, Arc<Handlers>, RunHandle) {
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let run = resume(&desk, &root(), &handlers, records);
+    let run = recover(&desk, &root(), &handlers, records);
     desk.drain();
     (desk, handlers, run)
 }
@@ -249,7 +249,7 @@ fn the_time_of_a_call_that_a_fork_sends_again_goes_on_from_host_to_host() {
     for (wall, left) in [(0, TIMEOUT), (LATER, TIMEOUT - 2_000_000), (2 * LATER, TIMEOUT - 4_000_000)] {
         let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
         desk.set_wall(1_000_000_000 + wall);
-        let run = resume(&desk, &root(), &handlers, &records);
+        let run = recover(&desk, &root(), &handlers, &records);
         desk.drain();
         assert_eq!(handlers.waiting.lock().len(), 1, "it is sent");
         records = run.records().unwrap();
@@ -340,7 +340,7 @@ fn a_call_that_a_person_repeats_has_a_new_key_where_it_is_another_and_its_outcom
             let start = repeating_of(&records, original());
             let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
             let root = calling(if arguments[0] == 1 { &[1, 2, 1] } else { &[2, 1, 2] });
-            let run = resume(&desk, &root, &handlers, std::slice::from_ref(&start));
+            let run = recover(&desk, &root, &handlers, std::slice::from_ref(&start));
             // Whatever becomes of it, what the run makes again by itself has the same key.
             let answers = vec![Err(Arc::new(unknown())), Ok(number(1))];
             let made = answer_all(&mut desk, &handlers, answers);
@@ -350,7 +350,7 @@ fn a_call_that_a_person_repeats_has_a_new_key_where_it_is_another_and_its_outcom
             // And so it is for who takes it up.
             let records = run.records().unwrap();
             let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-            let _run = resume(&desk, &root, &handlers, &records);
+            let _run = recover(&desk, &root, &handlers, &records);
             assert_eq!(
                 answer_all(&mut desk, &handlers, vec![]),
                 std::slice::from_ref(&key),
@@ -359,7 +359,7 @@ fn a_call_that_a_person_repeats_has_a_new_key_where_it_is_another_and_its_outcom
             // Another run that repeats the same one and makes the same call: a server takes both
             // for one.
             let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-            let _run = resume(&desk, &root, &handlers, std::slice::from_ref(&start));
+            let _run = recover(&desk, &root, &handlers, std::slice::from_ref(&start));
             assert_eq!(answer_all(&mut desk, &handlers, vec![]), [key], "{before:?}, {arguments:?}");
         }
     }
@@ -384,7 +384,7 @@ fn runs_that_repeat_the_same_one_share_keys_where_they_ask_for_the_same() {
     let start = repeating_of(&bench.run.records().unwrap(), none());
     let keys_of = |root: Arc<dyn Program>| {
         let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-        let run = resume(&desk, &root, &handlers, std::slice::from_ref(&start));
+        let run = recover(&desk, &root, &handlers, std::slice::from_ref(&start));
         desk.drain();
         assert!(run.outcome().is_none());
         keys(&handlers)

@@ -220,7 +220,7 @@ fn each_future_that_waits_is_woken_by_its_last_waker() {
     let once = crate::run::commit::observe::Once::new();
     let counts = [0, 1].map(|_| Arc::new(Count(AtomicU32::new(0))));
     let wakers = counts.clone().map(Waker::from);
-    let (mut one, mut other) = (Box::pin(once.expect()), Box::pin(once.expect()));
+    let (mut one, mut other) = (Box::pin(once.future()), Box::pin(once.future()));
     let mut contexts = [0, 1].map(|waker| Context::from_waker(&wakers[waker]));
     assert!(one.as_mut().poll(&mut contexts[0]).is_pending());
     assert!(other.as_mut().poll(&mut contexts[0]).is_pending());

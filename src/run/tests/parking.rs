@@ -271,7 +271,7 @@ fn a_call_whose_outcome_is_unknown_does_not_keep_a_run_in_memory() {
     drop(desk);
     let mut desk = Desk::new(1);
     let started = spec(Arc::clone(&root), Arc::default(), &Setup::default());
-    let resumed = crate::run::RecoverySpec {
+    let spec = crate::run::RecoverySpec {
         root,
         programs: started.programs,
         left: Vec::new(),
@@ -281,7 +281,7 @@ fn a_call_whose_outcome_is_unknown_does_not_keep_a_run_in_memory() {
         sink: None,
         watcher: None,
     };
-    let run = desk.kernel.recover(resumed, &records).unwrap();
+    let run = desk.kernel.recover(spec, &records).unwrap();
     wait_long(&mut desk);
     assert!(is_parked(&desk, "run"));
     assert_eq!(desk.kernel.parked()[0].1.uncertain, 1);
@@ -400,7 +400,7 @@ fn a_sleep_goes_on_while_its_run_is_parked_though_the_wall_clock_is_behind() {
     desk.set_wall(-3_600_000_000);
     let records = log.memory.lock().records().unwrap();
     let records = crate::run::Record::decode_all(records).unwrap();
-    let mut spec = resume_spec(&root, &Arc::default(), &records);
+    let mut spec = recovery_spec(&root, &Arc::default(), &records);
     spec.log = Box::new(log.clone());
     let run = desk.kernel.recover(spec, &records).unwrap();
     desk.drain();

@@ -71,7 +71,7 @@ fn start(root: &Arc<dyn Program>) -> (Desk, RunHandle) {
 /// The output of a run that is recovered from these records.
 fn outcome_of(root: &Arc<dyn Program>, records: &[Record]) -> Option<String> {
     let mut desk = Desk::new(2);
-    let run = resume(&desk, root, &Arc::default(), records);
+    let run = recover(&desk, root, &Arc::default(), records);
     desk.settle();
     run.outcome().map(|outcome| output(&outcome))
 }

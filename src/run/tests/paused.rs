@@ -198,7 +198,7 @@ fn a_run_that_is_paused_in_the_middle_of_a_step_keeps_its_instance_and_others_go
 #[test]
 fn a_run_can_be_paused_again_wherever_its_resumption_is() {
     for seed in 0..6 {
-        // So many turns after it was resumed.
+        // This many turns after it was unpaused.
         for turns in 0..6 {
             let (mut rig, guests) = (Rig::new(seed), busy());
             let run = rig.paused(&guests);
@@ -292,12 +292,12 @@ fn a_paused_run_that_is_recovered_receives_nothing() {
     assert_eq!(bench.run.counts().steps, 1);
     let records: Vec<Record> = bench.run.records().unwrap();
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let resumed = resume(&desk, &root, &handlers, &records);
+    let recovered = recover(&desk, &root, &handlers, &records);
     desk.drain();
-    assert!(resumed.outcome().is_none() && resumed.counts().steps == 1, "{:?}", resumed.outcome());
-    resumed.unpause().unwrap();
+    assert!(recovered.outcome().is_none() && recovered.counts().steps == 1, "{:?}", recovered.outcome());
+    recovered.unpause().unwrap();
     desk.drain();
-    assert!(resumed.outcome().is_some(), "it did not go on");
+    assert!(recovered.outcome().is_some(), "it did not go on");
 }
 
 #[test]

@@ -308,7 +308,7 @@ fn recovers(
     what: &str,
 ) -> Arc<runs::Outcome> {
     let handlers = Arc::<Handlers>::default();
-    let run = resume(desk, root, &handlers, records);
+    let run = recover(desk, root, &handlers, records);
     let projection = project(records);
     assert_eq!((run.uncertain(), run.signals()), (projection.uncertain(), projection.signals()), "{what}");
     attend(desk, &handlers, &run, ends);

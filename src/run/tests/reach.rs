@@ -204,7 +204,7 @@ fn what_was_granted_once_is_replayed() {
     // Without what followed the refusal.
     let at =
         records.iter().position(|record| matches!(record, Record::Stepped(stepped) if stepped.pid == Pid(3))).unwrap();
-    let run = resume(&super::desk::Desk::new(1), &root, &Arc::default(), &records[..=at]);
+    let run = recover(&super::desk::Desk::new(1), &root, &Arc::default(), &records[..=at]);
     let doing: Vec<_> = run.processes().into_iter().map(|process| (process.pid.0, process.doing)).collect();
     assert!(doing.contains(&(2, crate::run::Doing::Cancelling)), "{doing:?}");
 }
@@ -262,7 +262,7 @@ fn a_run_that_has_written_more_than_its_journal_may_hold_ends_as_that() {
             let records = Record::decode_all(taken.records).unwrap();
             desk = super::desk::Desk::new(2);
             desk.kernel.bound_journals(BOUND);
-            let spec = crate::run::RecoverySpec { log: taken.log, ..resume_spec(&root, &Arc::default(), &records) };
+            let spec = crate::run::RecoverySpec { log: taken.log, ..recovery_spec(&root, &Arc::default(), &records) };
             run = desk.kernel.recover(spec, &records).unwrap();
         }
         desk.settle();
@@ -325,7 +325,7 @@ fn what_was_written_to_the_store_is_there_in_a_rebuild_whatever_its_bounds_are()
     let Record::Started(started) = &mut records[0] else { panic!("it is the first") };
     (started.bounds.kv_keys, started.bounds.kv_bytes) = (1, 3);
     let mut desk = super::desk::Desk::new(2);
-    let run = resume(&desk, &root, &Arc::default(), &records);
+    let run = recover(&desk, &root, &Arc::default(), &records);
     run.signal("word", Payload::NULL).unwrap();
     desk.settle();
     assert_eq!(output(&run.outcome().unwrap()), r#"["6 5","7 \"b\""]"#);

@@ -102,10 +102,10 @@ fn a_run_that_is_recovered_is_not_refused_the_instance_that_it_had() {
         let mut desk = narrow();
         let first = start(&mut desk, "first", &root, &Parkable::default());
         desk.drain();
-        let resumed = resume(&desk, &root, &Arc::default(), &records);
+        let recovered = recover(&desk, &root, &Arc::default(), &records);
         desk.drain();
-        assert_eq!((is_refused(&first), is_refused(&resumed)), (false, false), "{ready}");
-        assert_eq!(resumed.counts().steps, 1 + ready as u64, "it goes on where it was");
+        assert_eq!((is_refused(&first), is_refused(&recovered)), (false, false), "{ready}");
+        assert_eq!(recovered.counts().steps, 1 + ready as u64, "it goes on where it was");
     }
 }
 
@@ -121,7 +121,7 @@ fn a_run_that_is_recovered_while_its_host_shuts_down_is_notified_in_its_turn() {
     let mut desk = Desk::with(1, Config { capacity: ONE, ..Config::default() });
     let first = start(&mut desk, "first", &root, &Parkable::default());
     desk.drain();
-    let resumed = resume(&desk, &root, &Arc::default(), &records);
+    let recovered = recover(&desk, &root, &Arc::default(), &records);
     desk.drain();
     assert_eq!(desk.admitting(), (1, 1));
     desk.close();
@@ -130,7 +130,7 @@ fn a_run_that_is_recovered_while_its_host_shuts_down_is_notified_in_its_turn() {
     }
     // It has begun: it receives cancel when it has its instance, and waits for that in one place of
     // the queue.
-    assert!(first.outcome().is_some() && resumed.outcome().is_some());
+    assert!(first.outcome().is_some() && recovered.outcome().is_some());
     assert_eq!(desk.admitting(), (0, 0));
 }
 
@@ -144,10 +144,10 @@ fn a_paused_run_that_is_recovered_is_not_stepped_for_what_came_before() {
     reply.answer(Ok(call.args));
     let records = bench.run.records().unwrap();
     let mut desk = Desk::new(1);
-    let resumed = resume(&desk, &root, &Arc::default(), &records);
+    let recovered = recover(&desk, &root, &Arc::default(), &records);
     desk.drain();
-    assert_eq!((resumed.counts().steps, resumed.outcome().is_some()), (1, false));
-    resumed.unpause().unwrap();
+    assert_eq!((recovered.counts().steps, recovered.outcome().is_some()), (1, false));
+    recovered.unpause().unwrap();
     desk.drain();
-    assert_eq!(output(&resumed.outcome().unwrap()), r#"["1 1"]"#);
+    assert_eq!(output(&recovered.outcome().unwrap()), r#"["1 1"]"#);
 }

@@ -197,8 +197,8 @@ fn forked(records: &[Record], spec: ForkSpec) -> Vec<Record> {
     [&[Record::Started(Box::new(started))], &records[1..at]].concat()
 }
 
-fn resume(desk: &Desk, handlers: &Arc<Handlers>, records: &[Record], other: Arc<dyn Program>) -> RunHandle {
-    let spec = RecoverySpec { programs: programs(other), ..resume_spec(&root(), handlers, records) };
+fn recover(desk: &Desk, handlers: &Arc<Handlers>, records: &[Record], other: Arc<dyn Program>) -> RunHandle {
+    let spec = RecoverySpec { programs: programs(other), ..recovery_spec(&root(), handlers, records) };
     desk.kernel.recover(spec, records).unwrap()
 }
 
@@ -213,7 +213,7 @@ fn calls_in_flight_at_the_cut_wait_until_their_outcome_is_given() {
     // The host of the fork dies as often as it likes.
     for seed in 1..3 {
         let (mut desk, handlers) = (Desk::new(seed), Arc::<Handlers>::default());
-        let run = resume(&desk, &handlers, &prefix, child(1, 42));
+        let run = recover(&desk, &handlers, &prefix, child(1, 42));
         desk.drain();
         assert_eq!(&**run.id(), "fork");
         assert_eq!(handlers.waiting.lock().len(), 0);
@@ -222,7 +222,7 @@ fn calls_in_flight_at_the_cut_wait_until_their_outcome_is_given() {
         prefix = run.records().unwrap();
     }
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let run = resume(&desk, &handlers, &prefix, child(1, 42));
+    let run = recover(&desk, &handlers, &prefix, child(1, 42));
     run.resolve(Pid::ROOT, Tag(2), Resolution::Again).unwrap();
     run.resolve(Pid::ROOT, Tag(3), Resolution::Answered(Ok(number(5)))).unwrap();
     assert_eq!(keys(&handlers), ["fork run/2"], "the key that it had: it is that call");
@@ -232,7 +232,7 @@ fn calls_in_flight_at_the_cut_wait_until_their_outcome_is_given() {
     // A fork of the fork knows what was resolved there.
     let all = run.records().unwrap();
     let again = forked(&all, ForkSpec { id: "again".into(), ..fork_spec(all.len() as u64 - 1, false, child(1, 42)) });
-    let run = resume(&desk, &handlers, &again, child(1, 42));
+    let run = recover(&desk, &handlers, &again, child(1, 42));
     desk.settle();
     assert!(run.outcome().is_some() && run.uncertain().is_empty());
 }
@@ -246,7 +246,7 @@ fn calls_in_flight_are_sent_again_where_that_is_asked_for() {
     for cut in [records.len() as u64, records.len() as u64 - 1] {
         let prefix = forked(&records, fork_spec(cut, true, child(1, 42)));
         let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-        let run = resume(&desk, &handlers, &prefix, child(1, 42));
+        let run = recover(&desk, &handlers, &prefix, child(1, 42));
         desk.drain();
         assert_eq!(keys(&handlers), ["fork run/2", "fork run/3"], "cut at {cut}");
         assert_eq!(run.uncertain().len(), 0);
@@ -267,11 +267,11 @@ fn calls_in_flight_are_sent_again_where_that_is_asked_for() {
     // It is asked for once: if the host of the fork dies, its outcome is unknown as before.
     let prefix = forked(&records, fork_spec(records.len() as u64, true, child(1, 42)));
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let run = resume(&desk, &handlers, &prefix, child(1, 42));
+    let run = recover(&desk, &handlers, &prefix, child(1, 42));
     desk.drain();
     let prefix = run.records().unwrap();
     let (mut desk, handlers) = (Desk::new(2), Arc::<Handlers>::default());
-    let run = resume(&desk, &handlers, &prefix, child(1, 42));
+    let run = recover(&desk, &handlers, &prefix, child(1, 42));
     desk.drain();
     assert_eq!((keys(&handlers), run.uncertain().len()), (vec!["fork run/2".to_owned()], 1));
 }
@@ -291,7 +291,7 @@ fn the_time_of_a_call_that_is_sent_again_begins_anew() {
     let prefix = [&[Record::Started(Box::new(started))], &records[1..]].concat();
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     desk.advance(Micros(60_000_000));
-    let run = super::support::resume(&desk, &root(), &handlers, &prefix);
+    let run = super::support::recover(&desk, &root(), &handlers, &prefix);
     desk.drain();
     let (_, reply) = handlers.waiting.lock().pop().unwrap();
     reply.answer(Ok(number(2)));
@@ -306,7 +306,7 @@ fn what_a_fork_does_by_itself_has_keys_of_its_own() {
         records.iter().position(|record| matches!(record, Record::Stepped(step) if step.decided.len() == 3)).unwrap();
     let prefix = forked(&records, fork_spec(step as u64, false, child(1, 42)));
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let run = resume(&desk, &handlers, &prefix, child(1, 42));
+    let run = recover(&desk, &handlers, &prefix, child(1, 42));
     desk.drain();
     assert!(run.uncertain().is_empty());
     assert_eq!(keys(&handlers), ["fork fork/2", "fork fork/3"]);
@@ -318,7 +318,7 @@ fn another_component_goes_on_where_it_would_have_done_the_same_so_far() {
     // Before the child's second step it has only begun.
     let prefix = forked(&records, fork_spec(3, false, child(2, 43)));
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let run = resume(&desk, &handlers, &prefix, child(2, 43));
+    let run = recover(&desk, &handlers, &prefix, child(2, 43));
     desk.drain();
     let completed = run
         .records()
@@ -408,8 +408,8 @@ fn a_step_that_was_committed_whole_is_repeated_by_a_body_that_gives_it_in_parts(
         let spec = ReplaySpec { root: wide(true), programs, substituted: false, until: None, budget: None };
         assert_eq!(replay(spec, &records, |_| {}), Ok(Replay::Same { steps, fuel_differs: 0, records: count }));
         let mut desk = Desk::new(1);
-        let resumed = super::support::resume(&desk, &wide(true), &handlers, &records);
+        let recovered = super::support::recover(&desk, &wide(true), &handlers, &records);
         desk.settle();
-        assert_eq!(output(&resumed.outcome().unwrap()), "4");
+        assert_eq!(output(&recovered.outcome().unwrap()), "4");
     }
 }

@@ -68,14 +68,14 @@ fn a_run_is_recovered_from_every_prefix_of_its_records() {
     for count in 1..records.len() {
         for seed in 1..4 {
             let (mut desk, handlers) = (Desk::new(seed), Arc::default());
-            let resumed = resume(&desk, &root, &handlers, &records[..count]);
+            let recovered = recover(&desk, &root, &handlers, &records[..count]);
             desk.settle();
-            let again = resumed.outcome().unwrap_or_else(|| panic!("it ends, taken up after {count} records"));
+            let again = recovered.outcome().unwrap_or_else(|| panic!("it ends, taken up after {count} records"));
             assert_eq!(answer_of(&again), answer_of(&outcome), "after {count} records");
             // What it wrote from then on follows from what was there, and can be recovered again.
-            let all = resumed.records().unwrap();
+            let all = recovered.records().unwrap();
             assert_eq!(all[..count], records[..count]);
-            let rebuilt = crate::run::rebuild(&all, &root, &resume_spec(&root, &handlers, &[]).programs).unwrap();
+            let rebuilt = crate::run::rebuild(&all, &root, &recovery_spec(&root, &handlers, &[]).programs).unwrap();
             assert_eq!(rebuilt.result(), Some(answer_of(&outcome)));
         }
     }
@@ -86,7 +86,7 @@ fn a_run_is_recovered_from_every_prefix_of_its_records() {
 
 fn desk_error(root: &Arc<dyn Program>, records: &[Record]) -> RecoveryError {
     let desk = Desk::new(1);
-    desk.kernel.recover(resume_spec(root, &Arc::default(), records), records).err().unwrap()
+    desk.kernel.recover(recovery_spec(root, &Arc::default(), records), records).err().unwrap()
 }
 
 #[test]
@@ -99,10 +99,10 @@ fn a_timer_is_due_at_its_time_by_the_wall_clock() {
     for (away, left) in [(2_000_000, 3_000_000), (9_000_000, 0)] {
         let mut later = Desk::new(1);
         later.advance(Micros(away));
-        let resumed = resume(&later, &root, &Arc::default(), &records);
+        let recovered = recover(&later, &root, &Arc::default(), &records);
         let begun = later.now();
         later.settle();
-        assert!(resumed.outcome().is_some());
+        assert!(recovered.outcome().is_some());
         assert_eq!(later.now().0 - begun.0, left);
     }
 }
@@ -129,16 +129,16 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
 
     for resolution in [Resolution::Again, Resolution::Answered(Ok(number(20)))] {
         let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-        let resumed = resume(&desk, &root, &handlers, &records);
+        let recovered = recover(&desk, &root, &handlers, &records);
         desk.settle();
         assert_eq!(keys(&handlers), [before[0].clone()]);
-        let uncertain = resumed.uncertain();
+        let uncertain = recovered.uncertain();
         assert_eq!(uncertain.len(), 1);
         assert_eq!((&*uncertain[0].handler, &*uncertain[0].key), ("unsafe", &*before[1].1));
         let (pid, tag) = (uncertain[0].pid, uncertain[0].tag);
         let is_again = resolution == Resolution::Again;
-        resumed.resolve(pid, tag, resolution).unwrap();
-        assert!(resumed.resolve(pid, tag, Resolution::Again).is_err() && resumed.uncertain().is_empty());
+        recovered.resolve(pid, tag, resolution).unwrap();
+        assert!(recovered.resolve(pid, tag, Resolution::Again).is_err() && recovered.uncertain().is_empty());
         if is_again {
             assert_eq!(keys(&handlers), before);
         }
@@ -146,30 +146,30 @@ fn calls_without_an_answer_leave_again_under_their_keys_unless_they_may_have_hap
             reply.answer(Ok(call.args));
         }
         desk.settle();
-        let said = output(&resumed.outcome().unwrap());
+        let said = output(&recovered.outcome().unwrap());
         assert!(said.contains(if is_again { "2 2" } else { "2 20" }), "{said}");
     }
 
     // A refusal of the second attempt says nothing of the first: a further attempt must use the
     // same key.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let resumed = resume(&desk, &root, &handlers, &records);
+    let recovered = recover(&desk, &root, &handlers, &records);
     let refused = || Problem::new("busy", "Come again").with_class(ProblemClass::Retryable);
     let (_, reply) = handlers.waiting.lock().pop().unwrap();
     reply.answer(Err(Arc::new(refused())));
     desk.settle();
     let doubted = |detail: &str| refused().with_unknown_outcome(true).with_detail(detail);
-    assert_eq!(problems(&resumed), [doubted("an earlier sending may have happened")]);
+    assert_eq!(problems(&recovered), [doubted("an earlier sending may have happened")]);
     let (_, reply) = bench.handlers.waiting.lock().remove(0);
     reply.answer(Err(Arc::new(refused())));
     assert_eq!(problems(&bench.run), [refused()]);
 
     // Before its `leaving` record, it was not sent.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let resumed = resume(&desk, &root, &handlers, &records[..records.len() - 1]);
+    let recovered = recover(&desk, &root, &handlers, &records[..records.len() - 1]);
     desk.settle();
     assert_eq!(keys(&handlers).len(), 2);
-    assert!(resumed.uncertain().is_empty());
+    assert!(recovered.uncertain().is_empty());
 }
 
 /// What a run was answered with, by the records.
@@ -210,7 +210,7 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
     ];
     for (tag, answer, heard) in cases {
         let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-        let run = resume(&desk, &root, &handlers, &records);
+        let run = recover(&desk, &root, &handlers, &records);
         desk.drain();
         run.resolve(Pid::ROOT, Tag(2), Resolution::Again).unwrap();
         let place = handlers.waiting.lock().iter().position(|(call, _)| call.tag == tag).unwrap();
@@ -223,12 +223,12 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
     // A resolution that the call did not happen covers every sending, also a repeated one whose
     // outcome is unknown.
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let run = resume(&desk, &root, &handlers, &records);
+    let run = recover(&desk, &root, &handlers, &records);
     desk.drain();
     run.resolve(Pid::ROOT, Tag(2), Resolution::Again).unwrap();
     records = run.records().unwrap();
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let run = resume(&desk, &root, &handlers, &records);
+    let run = recover(&desk, &root, &handlers, &records);
     desk.drain();
     run.resolve(Pid::ROOT, Tag(2), Resolution::Answered(Err(Arc::new(refused.clone())))).unwrap();
     assert_eq!(problems(&run), std::slice::from_ref(&refused));
@@ -236,7 +236,7 @@ fn a_sending_that_fails_before_the_server_says_nothing_of_an_earlier_one() {
     // One that had no record of its leaving was never sent.
     let left = records.iter().position(|record| matches!(record, Record::Leaving { .. })).unwrap();
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let run = resume(&desk, &root, &handlers, &records[..left]);
+    let run = recover(&desk, &root, &handlers, &records[..left]);
     desk.drain();
     let place = handlers.waiting.lock().iter().position(|(call, _)| call.tag == Tag(2)).unwrap();
     let (_, reply) = handlers.waiting.lock().remove(place);
@@ -254,9 +254,9 @@ fn a_process_that_diverges_from_its_records_is_reported() {
     let records = bench.run.records().unwrap();
     let other = program(|_| collect(|| vec![calls("safe", number(2)), calls("unsafe", number(2))], 2));
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
-    let resumed = resume(&desk, &other, &handlers, &records);
+    let recovered = recover(&desk, &other, &handlers, &records);
     let (_, reply) = handlers.waiting.lock().pop().unwrap();
     reply.answer(Ok(number(1)));
     desk.settle();
-    assert_eq!(resumed.outcome().unwrap().result.as_ref().unwrap_err().kind, "diverged");
+    assert_eq!(recovered.outcome().unwrap().result.as_ref().unwrap_err().kind, "diverged");
 }

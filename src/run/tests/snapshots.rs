@@ -237,9 +237,9 @@ fn start(desk: &Desk, root: &Arc<dyn Program>, shelf: Arc<dyn SnapshotStore>, du
     desk.kernel.start(spec).unwrap()
 }
 
-fn resume(desk: &Desk, root: &Arc<dyn Program>, records: &[Record], shelf: Arc<dyn SnapshotStore>) -> RunHandle {
+fn recover(desk: &Desk, root: &Arc<dyn Program>, records: &[Record], shelf: Arc<dyn SnapshotStore>) -> RunHandle {
     let log = Box::new(Shelving { memory: memory_of(records), shelf, durability: Durability::Now });
-    let spec = RecoverySpec { log, ..resume_spec(root, &Arc::default(), &[]) };
+    let spec = RecoverySpec { log, ..recovery_spec(root, &Arc::default(), &[]) };
     desk.kernel.recover(spec, records).unwrap()
 }
 
@@ -302,13 +302,13 @@ fn a_run_is_recovered_from_every_prefix_with_snapshots_at_any_steps() {
             let beyond = some.keys().filter(beyond).count() as u64;
             let (root, steps) = savable();
             let shelf = All(Arc::new(Mutex::new(some)));
-            let resumed = resume(&desk, &root, &records[..count], Arc::new(shelf));
-            assert_eq!(resumed.ignored_snapshots().1, beyond, "after {count} records");
+            let recovered = recover(&desk, &root, &records[..count], Arc::new(shelf));
+            assert_eq!(recovered.ignored_snapshots().1, beyond, "after {count} records");
             desk.settle();
-            let outcome = resumed.outcome().unwrap_or_else(|| panic!("it ends, taken up after {count} records"));
+            let outcome = recovered.outcome().unwrap_or_else(|| panic!("it ends, taken up after {count} records"));
             assert_eq!(output(&outcome), expected, "after {count} records");
-            assert_eq!(resumed.ignored_snapshots().1, beyond, "after {count} records");
-            let all_records = resumed.records().unwrap();
+            assert_eq!(recovered.ignored_snapshots().1, beyond, "after {count} records");
+            let all_records = recovered.records().unwrap();
             if seed == 1 {
                 // Each process continues right from its last step: none is repeated.
                 assert_eq!(steps.load(Relaxed), count_steps(&all_records) - stepped, "after {count} records");
@@ -356,10 +356,10 @@ fn a_snapshot_that_does_not_fit_is_ignored_and_said() {
         let mut desk = Desk::new(3);
         let (root, _) = savable();
         let shelf = All(Arc::new(Mutex::new(snapshots.into_iter().collect())));
-        let resumed = resume(&desk, &root, &records[..count], Arc::new(shelf));
+        let recovered = recover(&desk, &root, &records[..count], Arc::new(shelf));
         desk.settle();
-        assert_eq!(output(&resumed.outcome().unwrap()), expected, "{why}");
-        let (said, times) = resumed.ignored_snapshots();
+        assert_eq!(output(&recovered.outcome().unwrap()), expected, "{why}");
+        let (said, times) = recovered.ignored_snapshots();
         assert_eq!(times, ignored, "{why}: {said:?}");
         assert!(said[0].why.contains(why) && said[0].pid == leaf.0, "{why}: {said:?}");
     }

@@ -58,7 +58,7 @@ fn problem(run: &RunHandle) -> String {
 /// What is on disk continues in another host.
 fn goes_on(log: &Parkable) {
     let mut desk = Desk::new(1);
-    let run = resume(&desk, &family(), &Arc::default(), &records(log));
+    let run = recover(&desk, &family(), &Arc::default(), &records(log));
     run.signal("a", number(1)).unwrap();
     desk.settle();
     assert_eq!(output(&run.outcome().unwrap()), r#"["2 1"]"#);
@@ -157,10 +157,10 @@ fn a_run_that_a_host_has_no_room_for_is_not_recovered() {
         if closes {
             desk.close();
         }
-        let mut spec = resume_spec(&family(), &Arc::default(), &before);
+        let mut spec = recovery_spec(&family(), &Arc::default(), &before);
         spec.log = Box::new(log.clone());
-        let resumed = desk.kernel.recover(spec, &before).map(|run| run.id().to_string());
-        assert_eq!(resumed, Err(RecoveryError::Refused));
+        let recovered = desk.kernel.recover(spec, &before).map(|run| run.id().to_string());
+        assert_eq!(recovered, Err(RecoveryError::Refused));
         desk.drain();
         assert_eq!((desk.living(), desk.timers(), desk.kernel.resident()), (0, 0, 0));
         assert!(desk.kernel.run("run").is_none());

@@ -45,7 +45,7 @@ fn in_flight(root: &Arc<dyn Program>) -> Vec<Record> {
 fn recovered(root: &Arc<dyn Program>, records: &[Record], left: &[(&str, Act)]) -> (Desk, Arc<Handlers>, RunHandle) {
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let left: Vec<Mail> = left.iter().map(|(id, act)| act.to_mail(id)).collect();
-    let run = desk.kernel.recover(RecoverySpec { left, ..resume_spec(root, &handlers, records) }, records).unwrap();
+    let run = desk.kernel.recover(RecoverySpec { left, ..recovery_spec(root, &handlers, records) }, records).unwrap();
     desk.drain();
     (desk, handlers, run)
 }
@@ -134,7 +134,7 @@ fn a_run_without_an_owner_is_ended_without_its_programs() {
     let records = in_flight(&root);
     let (mut desk, handlers) = (Desk::new(1), Arc::<Handlers>::default());
     let absent: Arc<dyn Program> = Arc::new(Absent(root.digest()));
-    let whole = resume_spec(&root, &handlers, &records);
+    let whole = recovery_spec(&root, &handlers, &records);
     let programs = whole.programs.iter().map(|(name, program)| {
         let absent: Arc<dyn Program> = Arc::new(Absent(program.digest()));
         (Arc::clone(name), absent)
@@ -149,7 +149,7 @@ fn a_run_without_an_owner_is_ended_without_its_programs() {
     assert!(handlers.waiting.lock().is_empty() && desk.living() == 0);
     // Its records are those of a run like any other.
     let all = run.records().unwrap();
-    let programs = resume_spec(&root, &handlers, &all).programs;
+    let programs = recovery_spec(&root, &handlers, &all).programs;
     let rebuilt = crate::run::rebuild(&all, &root, &programs).unwrap();
     assert!(rebuilt.is_finished());
     assert_eq!(rebuilt.result(), Some(&outcome.result));
@@ -170,7 +170,7 @@ fn a_run_is_left_alone_that_will_be_paused() {
     let is_left_alone = |records: &[Record], left: &[(&str, Act)]| {
         let left = left.iter().map(|(id, act)| act.to_mail(id)).collect();
         let handlers = Arc::default();
-        let spec = RecoverySpec { left, unless_paused: true, ..resume_spec(&root, &handlers, records) };
+        let spec = RecoverySpec { left, unless_paused: true, ..recovery_spec(&root, &handlers, records) };
         match Desk::new(1).kernel.recover(spec, records) {
             Ok(_) => false,
             Err(RecoveryError::Paused(run)) => &*run == "run",

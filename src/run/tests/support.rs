@@ -129,15 +129,15 @@ pub(super) fn memory_of(records: &[Record]) -> Memory {
 }
 
 /// What a run of [`spec`] is recovered with.
-pub(super) fn resume_spec(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RecoverySpec {
+pub(super) fn recovery_spec(root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RecoverySpec {
     let RunSpec { root, programs, effects, .. } = spec(Arc::clone(root), Arc::clone(handlers), &Setup::default());
     let (log, left) = (Box::new(memory_of(records)), Vec::new());
     RecoverySpec { root, programs, left, unless_paused: false, log, effects, sink: None, watcher: None }
 }
 
 /// Recovers a run from these records.
-pub(super) fn resume(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
-    desk.kernel.recover(resume_spec(root, handlers, records), records).unwrap()
+pub(super) fn recover(desk: &Desk, root: &Arc<dyn Program>, handlers: &Arc<Handlers>, records: &[Record]) -> RunHandle {
+    desk.kernel.recover(recovery_spec(root, handlers, records), records).unwrap()
 }
 
 impl Bench {

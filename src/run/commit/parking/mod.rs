@@ -121,9 +121,9 @@ pub(in crate::run) struct ParkingCheck {
 }
 
 /// Replaces the log of a parked run.
-struct Gone;
+struct NoLog;
 
-impl Log for Gone {
+impl Log for NoLog {
     fn append(&mut self, _: &[u8]) -> Durability {
         debug_assert!(false, "a run that is parked writes nothing");
         Durability::Later
@@ -330,7 +330,7 @@ impl Run {
         let bounds = inner.state.bounds;
         inner.parked = true;
         self.parked_hint.store(true, Relaxed);
-        (std::mem::replace(&mut inner.state, State::bare(bounds)), std::mem::replace(&mut inner.log, Box::new(Gone)))
+        (std::mem::replace(&mut inner.state, State::bare(bounds)), std::mem::replace(&mut inner.log, Box::new(NoLog)))
     }
 
     /// Removes the run from its handles, and ends the tasks of its processes.
