@@ -132,7 +132,7 @@ impl Kernel {
     /// the others.
     #[must_use]
     pub fn runs(&self) -> Vec<RunHandle> {
-        let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Residency::here).collect();
+        let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Residency::in_memory).collect();
         here.into_iter().map(RunHandle::new).collect()
     }
 
@@ -148,7 +148,7 @@ impl Kernel {
             }
             match residency {
                 Residency::InMemory(..) | Residency::Ending(_) => {
-                    let here = residency.here();
+                    let here = residency.in_memory();
                     drop(runs);
                     return here.map(RunHandle::new);
                 }
@@ -164,7 +164,7 @@ impl Kernel {
 
     /// Returns a run if it is in memory.
     pub(in crate::run) fn in_memory(&self, id: &str) -> Option<Arc<Run>> {
-        self.0.runs.lock().get(id).and_then(Residency::here)
+        self.0.runs.lock().get(id).and_then(Residency::in_memory)
     }
 
     pub(in crate::run) fn shared(&self) -> &Shared {
@@ -224,7 +224,7 @@ impl Kernel {
                     *abandoned = Some(Box::new(problem.clone()));
                     return;
                 }
-                Some(residency) => residency.here(),
+                Some(residency) => residency.in_memory(),
             };
             drop(runs);
             // A run that was parked meanwhile is found in its new place.

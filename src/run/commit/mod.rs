@@ -2,9 +2,9 @@
 //!
 //! In the order of a commit: the scheduler steps a process ([`stepping`], [`task`]); the batch is
 //! decided, applied and recorded under the run's lock ([`run`]); consequences are posted
-//! ([`consequences`]) or wait in the [`outbox`] until their record is durable; answers come back
-//! by [`reply`] and are recorded as [`arrivals`]. [`kernel`] holds all runs of a host, [`parking`] unloads the ones that wait,
-//! [`handle`] and [`acts`] are the way in for callers outside.
+//! ([`consequences`]) or wait in the [`outbox`] until their record is durable; answers come back by
+//! [`reply`] and are recorded as [`arrivals`]. [`kernel`] holds all runs of a host, [`parking`]
+//! unloads the ones that wait, [`handle`] and [`acts`] are the way in for callers outside.
 //!
 //! Two imports from [`super::recovery`] are needed here: parked runs are recovered from their
 //! records ([`parking`]), and a step that a fault of the host has spoilt is rebuilt and tried

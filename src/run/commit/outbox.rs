@@ -185,7 +185,7 @@ impl Run {
         }
     }
 
-    /// Ends a run of which no further record will be durable. Returns whether it did: not if the
+    /// Ends a run whose further records will never be durable. Returns whether it did: not if the
     /// run was parked, and its successor has to be abandoned.
     pub(in crate::run) fn abandon(&self, problem: &Problem) -> bool {
         let mut inner = self.inner.lock();

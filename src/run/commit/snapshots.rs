@@ -1,13 +1,14 @@
 //! Saving the processes of a run.
 
 use super::handle::RunHandle;
+use super::kernel::Kernel;
 use super::outbox::{AfterUnlock, Outbound};
 use super::run::{Inner, Run};
 use super::snapshot_writer::SnapshotTrigger;
 use super::task::{Task, TaskState};
 use crate::process::{Pid, SnapshotSupport};
 use crate::run::seam::snapshot_store::UnusedSnapshot;
-use crate::scheduler::Interrupt;
+use crate::scheduler::{Interrupt, Port, Slot};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -27,6 +28,14 @@ impl Run {
         if tail.marked_expensive != is_expensive {
             tail.marked_expensive = is_expensive;
             Self::mark(&mut self.inner.lock(), task.pid, is_expensive);
+        }
+    }
+
+    /// Asks for snapshots of the processes in these slots.
+    pub(in crate::run) fn request_snapshots<P: Port<Kernel> + ?Sized>(&self, port: &mut P, slots: &[Slot]) {
+        self.save_epoch.fetch_add(1, Relaxed);
+        for slot in slots {
+            port.interrupt(*slot, Interrupt::Visit);
         }
     }
 
@@ -93,16 +102,15 @@ impl Task {
 
 impl RunHandle {
     /// Saves all processes of a durable run that can be saved: those that wait at once, the others
-    /// after the step in progress. [`Kernel::flush_snapshots`](super::Kernel::flush_snapshots)
-    /// waits until what was taken is written.
+    /// after the step in progress. [`Kernel::flush_snapshots`] waits until what was taken
+    /// is written.
     pub fn snapshot(&self) {
         let visited = self.with(|run, inner| {
             let begun = inner.state.table.iter().filter(|(_, entry)| entry.lives() && entry.begun);
             (Arc::clone(run), begun.filter_map(|(_, entry)| entry.slot).collect::<Vec<_>>())
         });
         let Some((run, slots)) = visited.filter(|(run, _)| run.snapshot_store.is_some()) else { return };
-        run.save_epoch.fetch_add(1, Relaxed);
-        run.kernel.with_port(|port| slots.iter().for_each(|slot| port.interrupt(*slot, Interrupt::Visit)));
+        run.kernel.with_port(|port| run.request_snapshots(port, &slots));
     }
 
     /// Returns the first snapshots that were not used when processes of this run were recovered,

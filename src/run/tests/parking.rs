@@ -26,7 +26,7 @@ pub(super) struct Parkable {
     /// How often the run was recovered.
     pub(super) recovered: Arc<AtomicU64>,
     later: bool,
-    /// Happens while it is read to take the run up.
+    /// Happens while it is read to recover the run.
     pub(super) meanwhile: Arc<Mutex<Option<Meanwhile>>>,
     _dropped: Dropped,
 }
@@ -270,17 +270,8 @@ fn a_call_whose_outcome_is_unknown_does_not_keep_a_run_in_memory() {
         .collect();
     drop(desk);
     let mut desk = Desk::new(1);
-    let started = spec(Arc::clone(&root), Arc::default(), &Setup::default());
-    let spec = crate::run::RecoverySpec {
-        root,
-        programs: started.programs,
-        left: Vec::new(),
-        unless_paused: false,
-        log: Box::new(log.clone()),
-        effects: started.effects,
-        sink: None,
-        watcher: None,
-    };
+    let mut spec = recovery_spec(&root, &Arc::default(), &records);
+    spec.log = Box::new(log.clone());
     let run = desk.kernel.recover(spec, &records).unwrap();
     wait_long(&mut desk);
     assert!(is_parked(&desk, "run"));

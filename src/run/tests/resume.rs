@@ -70,7 +70,7 @@ fn a_run_is_recovered_from_every_prefix_of_its_records() {
             let (mut desk, handlers) = (Desk::new(seed), Arc::default());
             let recovered = recover(&desk, &root, &handlers, &records[..count]);
             desk.settle();
-            let again = recovered.outcome().unwrap_or_else(|| panic!("it ends, taken up after {count} records"));
+            let again = recovered.outcome().unwrap_or_else(|| panic!("it ends, recovered after {count} records"));
             assert_eq!(answer_of(&again), answer_of(&outcome), "after {count} records");
             // What it wrote from then on follows from what was there, and can be recovered again.
             let all = recovered.records().unwrap();

@@ -305,7 +305,7 @@ fn a_run_is_recovered_from_every_prefix_with_snapshots_at_any_steps() {
             let recovered = recover(&desk, &root, &records[..count], Arc::new(shelf));
             assert_eq!(recovered.ignored_snapshots().1, beyond, "after {count} records");
             desk.settle();
-            let outcome = recovered.outcome().unwrap_or_else(|| panic!("it ends, taken up after {count} records"));
+            let outcome = recovered.outcome().unwrap_or_else(|| panic!("it ends, recovered after {count} records"));
             assert_eq!(output(&outcome), expected, "after {count} records");
             assert_eq!(recovered.ignored_snapshots().1, beyond, "after {count} records");
             let all_records = recovered.records().unwrap();

@@ -217,10 +217,7 @@ impl Run {
                     inner = self.inner.lock();
                 } else {
                     inner.parking_check.save_requested = true;
-                    self.save_epoch.fetch_add(1, Relaxed);
-                    for slot in expensive {
-                        port.interrupt(slot, Interrupt::Visit);
-                    }
+                    self.request_snapshots(port, &expensive);
                     next = SAVE_TIME.min(after);
                 }
             } else {
@@ -250,10 +247,7 @@ impl Run {
             if expensive.is_empty() {
                 self.park(inner, port);
             } else {
-                self.save_epoch.fetch_add(1, Relaxed);
-                for slot in expensive {
-                    port.interrupt(slot, Interrupt::Visit);
-                }
+                self.request_snapshots(port, &expensive);
             }
         }
     }

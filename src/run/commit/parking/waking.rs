@@ -27,7 +27,7 @@ pub(in crate::run) const WAKE_AGAIN: Micros = Micros(1_000_000);
 const SWEEP_RUNS: usize = 16;
 /// Stale entries tolerated before the resident queue is compacted.
 const STALE_RESIDENTS_MAX: usize = 1_024;
-/// Shared specifications before unused ones are forgotten.
+/// Shared specifications before unused ones are removed.
 const SHARED_SPECS_MAX: usize = 1_024;
 
 /// What many runs have in common.
@@ -81,7 +81,7 @@ pub(in crate::run) enum Residency {
 impl Residency {
     /// Returns the run in memory. A caller that holds the list's lock drops the run only after it
     /// has released the lock: it may be the last to hold it.
-    pub(in crate::run) fn here(&self) -> Option<Arc<Run>> {
+    pub(in crate::run) fn in_memory(&self) -> Option<Arc<Run>> {
         match self {
             Self::InMemory(run, _) => run.upgrade(),
             Self::Ending(run) => Some(Arc::clone(run)),
@@ -166,7 +166,7 @@ impl Kernel {
     pub fn next_due(&self) -> Option<Monotonic> {
         let (mut here, mut dues) = (Vec::new(), Vec::new());
         for residency in self.shared().runs.lock().values() {
-            here.extend(residency.here());
+            here.extend(residency.in_memory());
             if let Residency::Parked(parked) = residency {
                 dues.extend(parked.wakes.map(|(due, _)| due));
             }
@@ -217,7 +217,7 @@ impl Kernel {
                 return None;
             }
             match residency {
-                Residency::InMemory(..) | Residency::Ending(_) => return residency.here(),
+                Residency::InMemory(..) | Residency::Ending(_) => return residency.in_memory(),
                 Residency::Waking { done, .. } => {
                     let done = Arc::clone(done);
                     drop(runs);
