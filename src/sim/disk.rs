@@ -145,7 +145,7 @@ impl Log for SlowLog {
         disk.write()
     }
 
-    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
+    fn snapshot_store(&self) -> Option<Arc<dyn SnapshotStore>> {
         Some(Arc::new(self.disk.lock().shelf.clone()))
     }
 
@@ -166,7 +166,7 @@ impl Log for SlowLog {
 }
 
 impl ParkedLog for SlowLog {
-    fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
+    fn recover(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
         let records = {
             let mut disk = self.disk.lock();
             disk.parked = false;

@@ -156,7 +156,7 @@ impl Shared {
             let group = queue.take();
             self.backlog.set_full(false);
             drop(queue);
-            self.backlog.go_on();
+            self.backlog.release();
             if !self.commit(&mut db, &group, &mut unsaved) {
                 do_not_checkpoint_on_close(&db);
                 return;
@@ -313,7 +313,7 @@ impl Shared {
         // What is appended from now on is dropped.
         self.backlog.set_full(false);
         drop(queue);
-        self.backlog.go_on();
+        self.backlog.release();
         self.done.notify_all();
         self.checkpoint_signal.close();
         if is_first {

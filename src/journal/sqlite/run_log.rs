@@ -36,7 +36,7 @@ pub(super) fn bytes_of(records: &[Bytes]) -> u64 {
 struct ParkedRunLog(RunLog);
 
 impl ParkedLog for ParkedRunLog {
-    fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
+    fn recover(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
         let RunLog { writer, id, .. } = &self.0;
         let records = writer.records(id).map_err(|error| error.to_string())?;
         let mut log = self.0;
@@ -74,7 +74,7 @@ impl Log for RunLog {
         Some(Arc::clone(&self.writer.shared.backlog))
     }
 
-    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
+    fn snapshot_store(&self) -> Option<Arc<dyn SnapshotStore>> {
         Some(shelf(&self.writer, Arc::clone(&self.id)))
     }
 

@@ -47,7 +47,7 @@ impl Run {
 }
 
 impl PutOffRun for Run {
-    fn go_on(&self, slot: Slot) {
+    fn release(&self, slot: Slot) {
         self.kernel.with_port(|port| self.go_on_with(port, slot));
     }
 }

@@ -45,7 +45,7 @@ impl Run {
     ) {
         inner.state.counts.log_dropped += dropped;
         for line in lines {
-            inner.state.tell(|| RunEvent::Logged { pid, scope: None, at, line: line.clone() });
+            inner.state.report(|| RunEvent::Logged { pid, scope: None, at, line: line.clone() });
         }
         self.config.log(lines, dropped, || {
             let component = inner.state.table[pid].component.clone();

@@ -106,7 +106,7 @@ impl Inner {
                         // Beside the record that asks for the call, so that both become durable
                         // together.
                         self.append(&Record::Leaving { pid, tag });
-                        self.state.leave(pid, tag);
+                        self.state.mark_leaving(pid, tag);
                     }
                     self.send(Outbound::Call { call, is_repeatable }, after);
                 }

@@ -238,7 +238,7 @@ impl Run {
             residence: Mutex::default(),
             parked_hint: AtomicBool::new(false),
             is_paused: AtomicBool::new(inner.state.paused.is_some()),
-            snapshot_store: inner.log.shelf(),
+            snapshot_store: inner.log.snapshot_store(),
             backlog: inner.log.backlog(),
             remarks: Arc::new(Remarks::new(Arc::clone(&config.id), config.sink.clone())),
             save_epoch: AtomicU64::new(0),

@@ -109,7 +109,7 @@ pub enum Decision {
 pub struct Died {
     /// The process that took the step, or that died.
     pub pid: Pid,
-    /// The number of the step in which it died, or before which it was ended.
+    /// The number of the step in which it died, or was about to begin when it was ended.
     pub step: u64,
     /// Microseconds since 1970.
     pub at: Timestamp,

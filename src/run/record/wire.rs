@@ -79,7 +79,7 @@ impl Source {
 
     pub(in crate::run) fn array<const N: usize>(&mut self) -> Result<[u8; N], Damaged> {
         let bytes = self.exactly(N)?;
-        Ok(bytes.as_ref().try_into().expect("invariant: so many were taken"))
+        Ok(bytes.as_ref().try_into().expect("invariant: that many were taken"))
     }
 
     pub(in crate::run) fn text(&mut self) -> Result<String, Damaged> {

@@ -45,13 +45,13 @@ impl Bodies {
 
     /// Gives a process a new body.
     pub(in crate::run) fn insert(&mut self, pid: Pid, body: Box<dyn Body>, bytes: u64) {
-        self.leave(pid);
+        self.release(pid);
         self.known.insert(pid, Embodied { body, bytes, live: false });
     }
 
     /// Removes a body.
     pub(in crate::run) fn remove(&mut self, pid: Pid) -> Option<Box<dyn Body>> {
-        self.leave(pid);
+        self.release(pid);
         self.recent.retain(|recent| *recent != pid);
         self.known.remove(&pid).map(|embodied| embodied.body)
     }
@@ -79,7 +79,7 @@ impl Bodies {
                 self.evict_oldest();
             }
         }
-        let embodied = self.known.get_mut(&pid).expect("invariant: who steps has a body");
+        let embodied = self.known.get_mut(&pid).expect("invariant: a process that steps has a body");
         embodied.live = true;
         Ok(&mut *embodied.body)
     }
@@ -88,12 +88,12 @@ impl Bodies {
     fn evict_oldest(&mut self) {
         let Some(oldest) = self.recent.pop_front() else { return };
         if self.known.get_mut(&oldest).is_some_and(|oldest| oldest.body.evict().is_done()) {
-            self.leave(oldest);
+            self.release(oldest);
         }
     }
 
     /// Returns the bytes of a process's instance, which is gone or about to be.
-    fn leave(&mut self, pid: Pid) {
+    fn release(&mut self, pid: Pid) {
         if let Some(embodied) = self.known.get_mut(&pid)
             && std::mem::take(&mut embodied.live)
             && let Some(budget) = &self.budget

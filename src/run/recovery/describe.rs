@@ -27,7 +27,7 @@ pub fn describe_command(command: &Command) -> String {
             put_some(&mut line, "narrowed to", spawn.narrow.as_ref().map(crate::process::Json::as_str));
             line.push_str(if spawn.link { ", linked" } else { "" });
             line.push_str(if spawn.detached { ", detached" } else { "" });
-            put(&mut line, format_args!(", input {}", tell(&spawn.input)));
+            put(&mut line, format_args!(", input {}", shown(&spawn.input)));
         }
         Action::Call(call) => {
             put(&mut line, format_args!("call {}", call.handler));
@@ -36,12 +36,12 @@ pub fn describe_command(command: &Command) -> String {
             if let Some(timeout) = call.timeout {
                 put(&mut line, format_args!(", at most {:?}", std::time::Duration::from(timeout)));
             }
-            put(&mut line, format_args!(", arguments {}", tell(&call.args)));
+            put(&mut line, format_args!(", arguments {}", shown(&call.args)));
         }
         Action::Send(send) => {
             put(
                 &mut line,
-                format_args!("send {} to {}: {}", send.message.topic, target(&send.to), tell(&send.message.body)),
+                format_args!("send {} to {}: {}", send.message.topic, target(&send.to), shown(&send.message.body)),
             );
         }
         Action::Cancel(other) => put(&mut line, format_args!("cancel {other}")),
@@ -50,7 +50,7 @@ pub fn describe_command(command: &Command) -> String {
         Action::Link(to) => put(&mut line, format_args!("link {}", target(to))),
         Action::Unlink(to) => put(&mut line, format_args!("unlink {}", target(to))),
         Action::Register(name) => put(&mut line, format_args!("register {name}")),
-        Action::Expose { query, value } => put(&mut line, format_args!("expose {query}: {}", tell(value))),
+        Action::Expose { query, value } => put(&mut line, format_args!("expose {query}: {}", shown(value))),
     }
     line
 }
@@ -62,9 +62,9 @@ pub fn describe_status(status: &Status) -> String {
         Status::Ready => "ready".to_owned(),
         Status::Blocked => "blocked".to_owned(),
         Status::Idle => "idle".to_owned(),
-        Status::Complete(output) => format!("complete: {}", tell(output)),
+        Status::Complete(output) => format!("complete: {}", shown(output)),
         Status::Failed(problem) => format!("failed: {problem}"),
-        Status::Renew { entry, input } => format!("renew {entry}, input {}", tell(input)),
+        Status::Renew { entry, input } => format!("renew {entry}, input {}", shown(input)),
     }
 }
 
@@ -91,7 +91,7 @@ fn target(target: &Target) -> String {
     }
 }
 
-fn tell(payload: &Payload) -> String {
+fn shown(payload: &Payload) -> String {
     match payload {
         Payload::Json(json) => cut(json.as_str()),
         Payload::Bytes(bytes) => {

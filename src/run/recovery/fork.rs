@@ -57,7 +57,7 @@ pub enum ForkError {
         at: u64,
     },
     /// The other programs, or the same ones with another input, do something else before the cut.
-    #[error("process {} does otherwise in step {} (record {}) than it did", .0.pid, .0.step, .0.record)]
+    #[error("process {} diverges in step {} (record {})", .0.pid, .0.step, .0.record)]
     Diverged(Box<Difference>),
     /// This host cannot replay the steps before the cut.
     #[error("process {} cannot be replayed beyond step {} (record {})", .0.pid, .0.step, .0.record)]
@@ -80,7 +80,7 @@ pub fn fork(records: &[Record], spec: ForkSpec) -> Result<Started, ForkError> {
     let prefix = records.get(..count).filter(|prefix| !prefix.is_empty());
     let Some(prefix) = prefix else { return Err(ForkError::NoRecord { at, records: records.len() as u64 }) };
     let rebuild =
-        Rebuild::new(Arc::clone(&root), programs.clone()).substituted(substituted).keeping().apply_all(prefix)?;
+        Rebuild::new(Arc::clone(&root), programs.clone()).substituted(substituted).retaining().apply_all(prefix)?;
     if rebuild.is_finished() {
         return Err(ForkError::Ended { at });
     }

@@ -116,48 +116,48 @@ impl Kernel {
         ends: Option<Arc<str>>,
     ) -> Result<Arc<Run>, RecoveryError> {
         let RecoverySpec { root, programs, left, unless_paused, mut log, effects, sink, watcher } = spec;
-        let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).keeping().apply_all(records)?;
+        let rebuild = Rebuild::new(Arc::clone(&root), programs.clone()).retaining().apply_all(records)?;
         let ended = rebuild.is_finished();
-        let (started, state, taken_up) = rebuild.into_run().ok_or(RecoveryError::Empty)?;
+        let (started, state, recovered) = rebuild.into_run().ok_or(RecoveryError::Empty)?;
         if ended {
             // Its host died between writing the last record and reporting the end.
             if let (Some(ending), Some(result)) = (&state.root_ending, &state.result) {
-                let _ = log.ended(&RunEnd { status: EndStatus::of(ending, result, state.late), at: taken_up.at });
+                let _ = log.ended(&RunEnd { status: EndStatus::of(ending, result, state.late), at: recovered.at });
             }
             return Err(RecoveryError::Ended(started.run));
         }
         if unless_paused && state.is_paused_after(&left) {
             return Err(RecoveryError::Paused(started.run));
         }
-        if state.table.iter().any(|(pid, entry)| entry.lives() && !taken_up.pasts.contains_key(&pid)) {
+        if state.table.iter().any(|(pid, entry)| entry.lives() && !recovered.pasts.contains_key(&pid)) {
             let record = state.counts.records;
             return Err(RebuildError::Incoherent { record, why: "a process lives that was never made" }.into());
         }
         check_programs(&started.programs, &programs)?;
         let config = RunConfig::new(&started, root, programs, effects, sink);
-        let mut later = Snapshots::of(&*log, &state, &taken_up.pasts);
+        let mut snapshots = Snapshots::of(&*log, &state, &recovered.pasts);
         let is_woken = from_parked.is_some();
         let (outcome, clock_offset) =
             from_parked.map(|from_parked| (from_parked.outcome, from_parked.clock_offset)).unzip();
         let outcome = outcome.unwrap_or_else(|| Arc::new(Once::new()));
-        let mut rest = Some((config, state, taken_up, log, watcher));
-        let mut resumed = Err(RecoveryError::Refused);
+        let mut rest = Some((config, state, recovered, log, watcher));
+        let mut result = Err(RecoveryError::Refused);
         self.with_port(|port| {
-            let Some((config, state, taken_up, log, watcher)) = rest.take() else { return };
-            let times = (taken_up.at, port.monotonic(), clock_offset);
+            let Some((config, state, mut recovered, log, watcher)) = rest.take() else { return };
+            let times = (recovered.at, port.monotonic(), clock_offset);
             let run = Arc::new(Run::recovered(config, self.clone(), times, state, log, Arc::clone(&outcome)));
             // A caller that finds the run in the list waits until its processes are there.
             let mut inner = run.inner.lock();
             let Some(registered) = self.register(&run, is_woken) else {
-                resumed = Err(RecoveryError::Exists(started.run.clone()));
+                result = Err(RecoveryError::Exists(started.run.clone()));
                 return;
             };
-            let (mut after, mut taken_up) = (AfterUnlock::default(), taken_up);
-            let is_taken = run.take_all_up(&mut inner, port, &mut taken_up.pasts, &mut later, &mut after);
+            let mut after = AfterUnlock::default();
+            let is_taken = run.recover_processes(&mut inner, port, &mut recovered.pasts, &mut snapshots, &mut after);
             if is_taken {
                 inner.watched_by(watcher, &mut after.add().wakers);
-                later.tell(&run);
-                run.go_on(port, inner, taken_up, &left, ends.as_ref(), &mut after);
+                snapshots.report(&run);
+                run.start_recovered(port, inner, recovered, &left, ends.as_ref(), &mut after);
             } else {
                 run.return_refused(is_woken, inner, port);
             }
@@ -165,34 +165,34 @@ impl Kernel {
             self.registered(&run, registered);
             if is_taken {
                 self.sweep(port, Some(&run));
-                resumed = Ok(run);
+                result = Ok(run);
             }
         });
         if let Some((_, state, ..)) = rest {
             // The scheduler is gone.
             outcome.set(Arc::new(Outcome::of_problem(stopped(), state.counts)));
         }
-        resumed
+        result
     }
 }
 
 impl Run {
     /// Hands all processes to the scheduler. Returns whether it accepted all: if not, the run
     /// cannot be recovered.
-    fn take_all_up<P: Port<Kernel> + ?Sized>(
+    fn recover_processes<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         inner: &mut Inner,
         port: &mut P,
         pasts: &mut BTreeMap<Pid, History>,
-        later: &mut Snapshots,
+        snapshots: &mut Snapshots,
         after: &mut AfterUnlock,
     ) -> bool {
         let living: Vec<Pid> =
             inner.state.table.iter().filter(|(_, entry)| entry.lives()).map(|(pid, _)| pid).collect();
         living.into_iter().all(|pid| {
-            let past = pasts.remove(&pid).expect("invariant: who lives was made");
-            let later = later.take(pid, &self.remarks);
-            let refused = self.take_up(inner, port, pid, (past, later), after).err();
+            let history = pasts.remove(&pid).expect("invariant: a living process was made");
+            let snapshots = snapshots.take(pid, &self.remarks);
+            let refused = self.recover_process(inner, port, pid, (history, snapshots), after).err();
             let is_taken = refused.is_none();
             after.add().refused.extend(refused);
             is_taken
@@ -202,21 +202,21 @@ impl Run {
     /// Posts the events that processes have not taken, applies the acts from the inbox, and sends
     /// the calls that have no answer. A caller that finds the run waits for the lock until all that
     /// is done.
-    fn go_on<P: Port<Kernel> + ?Sized>(
+    fn start_recovered<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         port: &mut P,
         mut inner: BriefGuard<'_, Inner>,
-        taken_up: Recovered,
+        recovered: Recovered,
         left: &[Mail],
         ends: Option<&Arc<str>>,
         after: &mut AfterUnlock,
     ) {
-        let Recovered { queues, calls, .. } = taken_up;
+        let Recovered { queues, calls, .. } = recovered;
         let moment = self.moment(port.monotonic());
         for (pid, events) in queues {
             inner.state.posts.extend(events.into_iter().map(|event| Post { pid, event }));
         }
-        for (pid, tag) in inner.state.depart_again(calls, &self.config) {
+        for (pid, tag) in inner.state.resend_calls(calls, &self.config) {
             let _ = inner.record_news(moment, News::Again { pid, tag }, None);
         }
         for mail in left {
@@ -233,23 +233,24 @@ impl Run {
         self.schedule_first_check(&mut inner, port);
     }
 
-    fn take_up<P: Port<Kernel> + ?Sized>(
+    fn recover_process<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         inner: &mut Inner,
         port: &mut P,
         pid: Pid,
-        (past, later): (History, Option<SnapshotChain>),
+        (history, snapshots): (History, Option<SnapshotChain>),
         after: &mut AfterUnlock,
     ) -> Result<(), Task> {
         let paused = inner.state.paused.is_some();
-        let entry = inner.state.living_mut(pid).expect("invariant: it was just seen");
-        let program = Arc::clone(&past.program);
+        let entry = inner.state.living_mut(pid).expect("invariant: a living process is in the table");
+        let program = Arc::clone(&history.program);
         let permit = program.permit().within(&entry.limits);
         let native = permit.is_none();
         let is_fresh = entry.steps == 0;
-        let last_saved = later.as_ref().and_then(|later| later.steps.last()).map_or(0, |(step, _)| *step);
-        let tail_steps = past.steps.iter().filter(|step| step.number > last_saved).count() as u64;
-        let mut task = Task::new(Arc::clone(self), pid, program, Box::new(ReplayingBody::new(past, later)), native);
+        let last_saved = snapshots.as_ref().and_then(|snapshots| snapshots.steps.last()).map_or(0, |(step, _)| *step);
+        let tail_steps = history.steps.iter().filter(|step| step.number > last_saved).count() as u64;
+        let mut task =
+            Task::new(Arc::clone(self), pid, program, Box::new(ReplayingBody::new(history, snapshots)), native);
         if let Some(tail) = &mut task.state.tail {
             tail.steps = tail_steps;
         }
@@ -292,7 +293,7 @@ impl State {
 
     /// Has calls without an answer sent again; the uncertain ones stay, without their timeouts.
     /// Returns the calls whose time begins now, for a record to say so.
-    fn depart_again(&mut self, calls: BTreeMap<(Pid, Tag), Box<OutgoingCall>>, config: &RunConfig) -> Vec<(Pid, Tag)> {
+    fn resend_calls(&mut self, calls: BTreeMap<(Pid, Tag), Box<OutgoingCall>>, config: &RunConfig) -> Vec<(Pid, Tag)> {
         let mut begin = Vec::new();
         for ((pid, tag), call) in calls {
             let Some(Pending::Call(pending)) =
@@ -311,7 +312,7 @@ impl State {
                 }
                 // If it were not safe to repeat, there would be a `leaving` record.
                 if config.is_repeatable(&call.handler, &call.args) {
-                    pending.sending = pending.sending.again();
+                    pending.sending = pending.sending.resent();
                 }
                 self.withheld.insert((pid, tag), call);
             }

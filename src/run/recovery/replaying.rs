@@ -36,7 +36,7 @@ pub(in crate::run) struct PastStep {
 
 /// The snapshots that a process can begin from, instead of from its beginning.
 pub(in crate::run) struct SnapshotChain {
-    pub(in crate::run) shelf: Arc<dyn SnapshotStore>,
+    pub(in crate::run) store: Arc<dyn SnapshotStore>,
     /// The steps that snapshots follow, the last one last, with the snapshot if it was read
     /// already. All are in the history.
     pub(in crate::run) steps: Vec<(u64, Option<Bytes>)>,
@@ -45,8 +45,8 @@ pub(in crate::run) struct SnapshotChain {
 
 /// A body that replays a history first.
 pub(in crate::run) struct ReplayingBody {
-    past: History,
-    later: Option<SnapshotChain>,
+    history: History,
+    snapshots: Option<SnapshotChain>,
     /// How many steps of the history are done, or half done.
     done: usize,
     /// The step followed by the snapshot that the body began from.
@@ -54,54 +54,56 @@ pub(in crate::run) struct ReplayingBody {
     allocation: Allocation,
     body: Option<Box<dyn Body>>,
     /// Whether the last of those steps is half done.
-    again: bool,
+    is_half_done: bool,
     /// The step that was begun while there was a history to replay first.
     next: Option<(Timestamp, Vec<Event>)>,
     output: Output,
 }
 
 impl ReplayingBody {
-    pub(in crate::run) fn new(past: History, later: Option<SnapshotChain>) -> Self {
+    pub(in crate::run) fn new(history: History, snapshots: Option<SnapshotChain>) -> Self {
         Self {
-            past,
-            later,
+            history,
+            snapshots,
             done: 0,
             from: None,
             allocation: Allocation::default(),
             body: None,
-            again: false,
+            is_half_done: false,
             next: None,
             output: Output::default(),
         }
     }
 
     /// Makes the body from the latest snapshot that fits. If none fits there is still no body.
-    fn begin_later(&mut self) {
-        let Some(later) = &mut self.later else { return };
-        let pid = self.past.init.pid;
-        while let Some((step, read)) = later.steps.pop() {
-            let first = self.past.steps.front().map_or(step, |first| first.number);
-            match restored(&self.past, &*later.shelf, (pid, step), read) {
+    fn restore_latest(&mut self) {
+        let Some(snapshots) = &mut self.snapshots else { return };
+        let pid = self.history.init.pid;
+        while let Some((step, read)) = snapshots.steps.pop() {
+            let first = self.history.steps.front().map_or(step, |first| first.number);
+            match restored(&self.history, &*snapshots.store, (pid, step), read) {
                 Ok(body) => {
                     self.body = Some(body);
                     self.done = (step + 1 - first) as usize;
                     self.from = Some(step);
                     return;
                 }
-                Err(error) => later.remarks.ignore(UnusedSnapshot { pid, step, why: error.to_string() }),
+                Err(error) => snapshots.remarks.ignore(UnusedSnapshot { pid, step, why: error.to_string() }),
             }
         }
     }
 
     /// Returns whether nothing of the history is left to replay.
     fn has_caught_up(&self) -> bool {
-        self.body.is_some() && self.done == self.past.steps.len() && !self.again
+        self.body.is_some() && self.done == self.history.steps.len() && !self.is_half_done
     }
 
     /// Drops the history, which is not needed any more.
     fn forget(&mut self) {
-        self.past.steps = VecDeque::new();
-        (self.done, self.later, self.from) = (0, None, None);
+        self.history.steps = VecDeque::new();
+        self.done = 0;
+        self.snapshots = None;
+        self.from = None;
         self.output = Output::default();
     }
 
@@ -109,10 +111,10 @@ impl ReplayingBody {
     fn catch_up(&mut self) -> Option<Progress> {
         for _ in 0..STEPS_PER_TURN {
             if self.body.is_none() {
-                self.begin_later();
+                self.restore_latest();
             }
             if self.body.is_none() {
-                let mut body = match self.past.program.body(self.past.init.clone()) {
+                let mut body = match self.history.program.body(self.history.init.clone()) {
                     Ok(body) => body,
                     Err(problem) => return Some(Progress::Died(Death::Host(problem))),
                 };
@@ -120,19 +122,19 @@ impl ReplayingBody {
                 self.body = Some(body);
             }
             let body = self.body.as_mut().expect("invariant: it was just made");
-            if !std::mem::take(&mut self.again) {
-                let step = self.past.steps.get_mut(self.done)?;
+            if !std::mem::take(&mut self.is_half_done) {
+                let step = self.history.steps.get_mut(self.done)?;
                 self.output.clear();
                 // The events are needed again if the snapshot is not trusted.
                 let is_kept = self.from.is_some();
-                let mut heard = if is_kept { step.events.clone() } else { std::mem::take(&mut step.events) };
-                body.begin(step.at, &mut heard);
+                let mut events = if is_kept { step.events.clone() } else { std::mem::take(&mut step.events) };
+                body.begin(step.at, &mut events);
                 self.done += 1;
             }
-            let step = &self.past.steps[self.done - 1];
+            let step = &self.history.steps[self.done - 1];
             let problem = match body.poll(&mut self.output) {
                 Progress::Preempted => {
-                    self.again = true;
+                    self.is_half_done = true;
                     return Some(Progress::Preempted);
                 }
                 Progress::Stepped(status) => {
@@ -149,10 +151,11 @@ impl ReplayingBody {
             };
             let Some(from) = self.from.take() else { return Some(Progress::Died(Death::Host(problem))) };
             let why = format!("what follows it is not what the records say: {problem}");
-            if let Some(later) = &self.later {
-                later.remarks.ignore(UnusedSnapshot { pid: self.past.init.pid, step: from, why });
+            if let Some(snapshots) = &self.snapshots {
+                snapshots.remarks.ignore(UnusedSnapshot { pid: self.history.init.pid, step: from, why });
             }
-            (self.body, self.done) = (None, 0);
+            self.body = None;
+            self.done = 0;
         }
         Some(Progress::Preempted)
     }
@@ -185,25 +188,25 @@ pub(in crate::run) fn join_parts(
 
 /// Restores a body from a snapshot.
 fn restored(
-    past: &History,
-    shelf: &dyn SnapshotStore,
+    history: &History,
+    store: &dyn SnapshotStore,
     (pid, step): (Pid, u64),
     read: Option<Bytes>,
 ) -> Result<Box<dyn Body>, SnapshotError> {
     let bytes = match read {
         Some(bytes) => bytes,
         None => {
-            let found = shelf.get(pid, step).map_err(SnapshotError::Misfit)?;
+            let found = store.get(pid, step).map_err(SnapshotError::Misfit)?;
             found.ok_or_else(|| SnapshotError::Misfit("it is gone".into()))?
         }
     };
-    past.program.restore(past.init.clone(), &ProcessSnapshot::decode(&bytes)?)
+    history.program.restore(history.init.clone(), &ProcessSnapshot::decode(&bytes)?)
 }
 
 impl Body for ReplayingBody {
     fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>) {
         match &mut self.body {
-            Some(body) if self.past.steps.is_empty() => body.begin(now, events),
+            Some(body) if self.history.steps.is_empty() => body.begin(now, events),
             _ => self.next = Some((now, std::mem::take(events))),
         }
     }
@@ -222,7 +225,7 @@ impl Body for ReplayingBody {
     }
 
     fn owes(&self) -> Option<Owed<'_>> {
-        self.body.as_ref().filter(|_| self.past.steps.is_empty())?.owes()
+        self.body.as_ref().filter(|_| self.history.steps.is_empty())?.owes()
     }
 
     fn close(&mut self) {
@@ -254,7 +257,7 @@ impl Body for ReplayingBody {
         self.allocation = allocation;
         // Without a body it does not hold up a worker.
         if self.body.is_none() {
-            self.begin_later();
+            self.restore_latest();
         }
         if let Some(body) = &mut self.body {
             body.allocate(allocation);
@@ -264,7 +267,7 @@ impl Body for ReplayingBody {
     fn allocates_slowly(&self, allocation: Allocation) -> bool {
         match &self.body {
             Some(body) => body.allocates_slowly(allocation),
-            None => self.later.as_ref().is_some_and(|later| !later.steps.is_empty()),
+            None => self.snapshots.as_ref().is_some_and(|snapshots| !snapshots.steps.is_empty()),
         }
     }
 

@@ -18,7 +18,7 @@ const READ_AHEAD_BYTES_MAX: u64 = 64 << 20;
 /// The snapshots of a run that is being recovered.
 #[derive(Default)]
 pub(in crate::run) struct Snapshots {
-    shelf: Option<Arc<dyn SnapshotStore>>,
+    store: Option<Arc<dyn SnapshotStore>>,
     /// Those that follow a recorded step, by process, the last one last.
     of: BTreeMap<Pid, Vec<(u64, Option<Bytes>)>>,
     /// Still to be reported.
@@ -29,9 +29,9 @@ impl Snapshots {
     /// Finds the snapshots in the log's store that follow steps of these histories. Reads from a
     /// disk.
     pub(in crate::run) fn of(log: &dyn Log, state: &State, pasts: &BTreeMap<Pid, History>) -> Self {
-        let Some(shelf) = log.shelf() else { return Self::default() };
-        let mut found = Self { shelf: Some(Arc::clone(&shelf)), ..Self::default() };
-        let mut list = match shelf.list() {
+        let Some(store) = log.snapshot_store() else { return Self::default() };
+        let mut found = Self { store: Some(Arc::clone(&store)), ..Self::default() };
+        let mut list = match store.list() {
             Ok(list) => list,
             Err(why) => {
                 found.ignored.push(UnusedSnapshot { pid: Pid::ROOT, step: 0, why });
@@ -42,27 +42,27 @@ impl Snapshots {
         let mut bytes = 0;
         for kept in list.into_iter().rev() {
             // A process that has ended needs none.
-            let (Some(past), Some(entry)) = (pasts.get(&kept.pid), state.living(kept.pid)) else { continue };
+            let (Some(history), Some(entry)) = (pasts.get(&kept.pid), state.living(kept.pid)) else { continue };
             if kept.step > entry.steps {
                 let why = format!("it follows step {}, and the records end with step {}", kept.step, entry.steps);
                 found.ignored.push(UnusedSnapshot { pid: kept.pid, step: kept.step, why });
                 continue;
             }
             // A snapshot from before a renewal belongs to the process's former life.
-            if past.steps.front().is_none_or(|first| kept.step < first.number) {
+            if history.steps.front().is_none_or(|first| kept.step < first.number) {
                 continue;
             }
             let of_pid = found.of.entry(kept.pid).or_default();
             bytes += kept.bytes;
             let ahead = bytes <= READ_AHEAD_BYTES_MAX;
-            let read = if ahead { shelf.get(kept.pid, kept.step).ok().flatten() } else { None };
+            let read = if ahead { store.get(kept.pid, kept.step).ok().flatten() } else { None };
             of_pid.insert(0, (kept.step, read));
         }
         found
     }
 
     /// Reports the snapshots that are not used.
-    pub(in crate::run) fn tell(&mut self, run: &Run) {
+    pub(in crate::run) fn report(&mut self, run: &Run) {
         for ignored in self.ignored.drain(..) {
             run.remarks.ignore(ignored);
         }
@@ -71,6 +71,6 @@ impl Snapshots {
     /// Takes out the snapshots that a process can begin from.
     pub(in crate::run) fn take(&mut self, pid: Pid, remarks: &Arc<Remarks>) -> Option<SnapshotChain> {
         let steps = self.of.remove(&pid)?;
-        Some(SnapshotChain { shelf: self.shelf.clone()?, steps, remarks: Arc::clone(remarks) })
+        Some(SnapshotChain { store: self.store.clone()?, steps, remarks: Arc::clone(remarks) })
     }
 }

@@ -44,15 +44,15 @@ pub enum Verdict {
 
 /// Snapshots to compare while a run is rebuilt.
 pub(in crate::run) struct Checks {
-    shelf: Arc<dyn SnapshotStore>,
+    store: Arc<dyn SnapshotStore>,
     wanted: BTreeMap<(Pid, u64), u64>,
     done: Vec<Compared>,
 }
 
 impl Checks {
-    fn new(shelf: Arc<dyn SnapshotStore>) -> Result<Self, String> {
-        let wanted = shelf.list()?.into_iter().map(|SnapshotEntry { pid, step, bytes }| ((pid, step), bytes)).collect();
-        Ok(Self { shelf, wanted, done: Vec::new() })
+    fn new(store: Arc<dyn SnapshotStore>) -> Result<Self, String> {
+        let wanted = store.list()?.into_iter().map(|SnapshotEntry { pid, step, bytes }| ((pid, step), bytes)).collect();
+        Ok(Self { store, wanted, done: Vec::new() })
     }
 
     /// Compares a process that has replayed a step with its snapshot, if there is one.
@@ -63,7 +63,7 @@ impl Checks {
     }
 
     fn compare(&self, pid: Pid, step: u64, body: &mut dyn Body) -> Result<Verdict, String> {
-        let bytes = self.shelf.get(pid, step)?.ok_or("it is gone")?;
+        let bytes = self.store.get(pid, step)?.ok_or("it is gone")?;
         let kept = ProcessSnapshot::decode(&bytes).map_err(|error| error.to_string())?;
         let taken = body.save().ok_or("the process cannot be saved by this host")?;
         let now = taken.pack().map_err(|error| error.to_string())?;
@@ -94,13 +94,13 @@ pub fn verify(
     root: &Arc<dyn Program>,
     programs: &Programs,
     budget: Option<Arc<Budget>>,
-    shelf: Arc<dyn SnapshotStore>,
+    store: Arc<dyn SnapshotStore>,
 ) -> Result<Verified, VerifyError> {
     let mut rebuild = Rebuild::new(Arc::clone(root), programs.clone());
     if let Some(budget) = budget {
         rebuild = rebuild.outside(budget);
     }
-    rebuild.checks = Some(Checks::new(shelf).map_err(VerifyError::SnapshotStore)?);
+    rebuild.checks = Some(Checks::new(store).map_err(VerifyError::SnapshotStore)?);
     let mut rebuild = rebuild.apply_all(records)?;
     let snapshots = rebuild.checks.take().map(Checks::finish).unwrap_or_default();
     Ok(Verified { steps: rebuild.steps, snapshots })

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// A run whose processes can be put off.
 pub(in crate::run) trait PutOffRun: Send + Sync {
     /// Lets one of its processes continue. Takes the commit lock.
-    fn go_on(&self, slot: Slot);
+    fn release(&self, slot: Slot);
 }
 
 /// Whether a journal is behind, and the processes that are put off because of it.
@@ -48,13 +48,13 @@ struct PutOff {
 
 impl Backlog {
     /// Sets whether the backlog is over its bound. May be called with any lock. A caller that
-    /// clears it then calls [`Self::go_on`].
+    /// clears it then calls [`Self::release`].
     pub fn set_full(&self, is_full: bool) {
         self.full.store(is_full, Relaxed);
     }
 
     /// Lets every process that was put off continue. Takes commit locks.
-    pub fn go_on(&self) {
+    pub fn release(&self) {
         let list = {
             let mut put_off = self.put_off.lock();
             put_off.taken += 1;
@@ -62,7 +62,7 @@ impl Backlog {
         };
         for (run, slot) in list {
             if let Some(run) = run.upgrade() {
-                run.go_on(slot);
+                run.release(slot);
             }
         }
     }

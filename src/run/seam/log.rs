@@ -135,7 +135,7 @@ pub trait Log: Send {
     }
 
     /// Where snapshots of the run's processes are stored. `None` if the run is not durable.
-    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
+    fn snapshot_store(&self) -> Option<Arc<dyn SnapshotStore>> {
         None
     }
 
@@ -171,7 +171,7 @@ pub trait ParkedLog: Send {
     ///
     /// # Errors
     /// Says why it cannot; the run is released.
-    fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String>;
+    fn recover(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String>;
 }
 
 /// Where a log line comes from.

@@ -120,10 +120,10 @@ impl State {
             sending: Sending::First,
         };
         self.wait(pid, tag, Pending::Call(Box::new(pending)));
-        self.tell(|| RunEvent::Called { pid, tag, handler: Arc::clone(&handler), scope: scope.clone() });
+        self.report(|| RunEvent::Called { pid, tag, handler: Arc::clone(&handler), scope: scope.clone() });
         if let Some(former) = former {
             let key = Arc::clone(&key);
-            self.tell(|| RunEvent::Rekeyed { pid, tag, former, key });
+            self.report(|| RunEvent::Rekeyed { pid, tag, former, key });
         }
         self.consequences.push(Consequence::Call(Box::new(OutgoingCall {
             run: Arc::clone(&self.run),
@@ -200,7 +200,7 @@ impl State {
 
     /// Reports the answer of a call to observers.
     pub(in crate::run) fn answered(&mut self, pid: Pid, tag: Tag, answer: &Answer) {
-        self.tell(|| RunEvent::Answered { pid, tag, problem: answer.as_ref().err().cloned() });
+        self.report(|| RunEvent::Answered { pid, tag, problem: answer.as_ref().err().cloned() });
     }
 
     /// Lists a call that its process did not wait for.

@@ -36,9 +36,9 @@ fn reason_of(pid: Pid, ending: &Ending) -> Option<Arc<str>> {
 }
 
 impl State {
-    /// Asks a process to end: it gets a cancel event, and is killed when its grace is over. Asked
-    /// again it gets no further event, but a shorter grace counts. A process that has never begun
-    /// is killed at once.
+    /// Asks a process to end: it gets a cancel event, and is killed when its grace has passed.
+    /// Asked again it gets no further event, but a shorter grace counts. A process that has never
+    /// begun is killed at once.
     pub(in crate::run) fn cancel(
         &mut self,
         moment: Moment,
@@ -61,9 +61,9 @@ impl State {
             Phase::Live => {
                 let reason: Arc<str> = reason.into();
                 let deadline = self.timers.set(due, pid, Alarm::Grace);
-                let heard = false;
-                entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline, until: ends, heard };
-                self.unheard += 1;
+                let is_taken = false;
+                entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline, until: ends, is_taken };
+                self.cancels_not_taken += 1;
                 // A process that never began has nothing to clean up. (In a rebuild it has no slot;
                 // its end is the next record.)
                 let waits = entry.slot.is_some() && !entry.begun;
@@ -75,8 +75,8 @@ impl State {
         }
     }
 
-    /// Kills a process whose grace is over. It ends here and now, even if a worker is stepping it
-    /// or it waits for an instance: nothing that it still does becomes visible.
+    /// Kills a process whose grace has passed. It ends here and now, even if a worker is stepping
+    /// it or it waits for an instance: nothing that it still does becomes visible.
     pub(in crate::run) fn kill(&mut self, pid: Pid) {
         if let Some(Phase::Cancelling { reason, .. }) = self.table.get(pid).map(|entry| &entry.phase) {
             self.doomed.push((pid, Ending::Cancelled(Arc::clone(reason))));
@@ -93,9 +93,9 @@ impl State {
         let entry = self.table.get_mut(pid).expect("invariant: it was just there");
         let phase = std::mem::replace(&mut entry.phase, Phase::Ended(answer));
         let left = match phase {
-            Phase::Cancelling { deadline, until, heard, .. } => {
+            Phase::Cancelling { deadline, until, is_taken, .. } => {
                 self.timers.unset(deadline);
-                self.unheard -= u32::from(!heard);
+                self.cancels_not_taken -= u32::from(!is_taken);
                 Some(until.since(moment.at))
             }
             _ => None,
@@ -107,9 +107,9 @@ impl State {
         }
         self.promised.end(pid);
         self.drop_outstanding(pid, &ending);
-        self.tell_others(moment, pid, &ending);
+        self.notify_others(moment, pid, &ending);
         self.cancel_attached(moment, pid, left);
-        self.tell(|| RunEvent::Ended { pid, ending });
+        self.report(|| RunEvent::Ended { pid, ending });
         self.settle(moment, pid);
     }
 
@@ -146,7 +146,7 @@ impl State {
     }
 
     /// Releases its names, and notifies linked and monitoring processes.
-    fn tell_others(&mut self, moment: Moment, pid: Pid, ending: &Ending) {
+    fn notify_others(&mut self, moment: Moment, pid: Pid, ending: &Ending) {
         let Some(ties) = self.table.get_mut(pid).and_then(|entry| entry.ties.take()) else { return };
         for name in &ties.names {
             self.bytes -= self.weight_of_name(name);

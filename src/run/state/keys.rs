@@ -25,7 +25,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 impl State {
-    /// The key of a call to which the process gave none. `keys` begins the keys of calls that no
+    /// The key of a call if the process gave it none. `keys` begins the keys of calls that no
     /// run has made before.
     pub(in crate::run) fn key_of(&self, keys: &str, pid: Pid, tag: Tag, call: &Call) -> Arc<str> {
         let key_path = &self.table[pid].key_path;
@@ -116,7 +116,7 @@ impl State {
 
     /// Notes the key that a call was given before a fork was cut: the fork uses it if it makes the
     /// call again.
-    pub(in crate::run) fn keep_key(&mut self, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
+    pub(in crate::run) fn note_key(&mut self, pid: Pid, tag: Tag, call: &Call, decision: &Decision) {
         if let Decision::Called(key) = decision
             && let Some((path, beginning)) = self.path_of(pid, tag, call, key)
         {

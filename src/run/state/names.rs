@@ -58,7 +58,7 @@ impl State {
         if let Some(entry) = self.table.get_mut(pid) {
             entry.ties_mut().names.push(Arc::clone(&name));
         }
-        self.tell(|| super::events::RunEvent::Named { pid, name: Arc::clone(&name) });
-        self.hand_signals(pid, &name);
+        self.report(|| super::events::RunEvent::Named { pid, name: Arc::clone(&name) });
+        self.deliver_signals(pid, &name);
     }
 }

@@ -104,17 +104,17 @@ impl State {
                 }
                 self.cancel(moment, Pid::ROOT, "the run took longer than its timeout", None);
             }
-            News::Signal { name, body } => self.hand_signal(name, body),
+            News::Signal { name, body } => self.deliver_signal(name, body),
             News::Paused(paused) => self.pause(moment, paused),
-            News::Again { pid, tag } => self.again(moment, pid, tag),
+            News::Again { pid, tag } => self.resend(moment, pid, tag),
         }
     }
 
     /// Has a call sent again: from here on it counts as not sent. (A rebuild does not know that the
     /// call was uncertain: the recovery sends it.)
-    fn again(&mut self, moment: Moment, pid: Pid, tag: Tag) {
+    fn resend(&mut self, moment: Moment, pid: Pid, tag: Tag) {
         if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
-            call.sending = call.sending.again();
+            call.sending = call.sending.resent();
             if let Some(timer) = call.timer.take() {
                 self.timers.unset(timer);
             }
@@ -135,7 +135,7 @@ impl State {
             let Some(entry) = self.table.get_mut(pid) else { continue };
             for (_, pending) in entry.outstanding.iter_mut() {
                 if let Pending::Call(call) = pending {
-                    call.sending = if held { call.sending.hold() } else { call.sending.again() };
+                    call.sending = if held { call.sending.hold() } else { call.sending.resent() };
                     if let Some(timer) = call.timer.take() {
                         self.timers.unset(timer);
                     }
@@ -145,9 +145,9 @@ impl State {
     }
 
     /// Notes a `leaving` record: from now on the call may have happened.
-    pub(in crate::run) fn leave(&mut self, pid: Pid, tag: Tag) {
+    pub(in crate::run) fn mark_leaving(&mut self, pid: Pid, tag: Tag) {
         if let Some(Pending::Call(call)) = self.table.get_mut(pid).and_then(|entry| entry.outstanding.get_mut(tag)) {
-            call.sending = call.sending.leave();
+            call.sending = call.sending.leaving();
         }
     }
 

@@ -85,13 +85,13 @@ impl Sending {
 
     /// A `leaving` record was written.
     #[must_use]
-    pub(in crate::run) fn leave(self) -> Self {
+    pub(in crate::run) fn leaving(self) -> Self {
         if self.has_earlier() { Self::RiskedLeaving } else { Self::Leaving }
     }
 
     /// The call is to be sent again.
     #[must_use]
-    pub(in crate::run) fn again(self) -> Self {
+    pub(in crate::run) fn resent(self) -> Self {
         if self.is_repeatable() { Self::Repeated } else { Self::Risked }
     }
 

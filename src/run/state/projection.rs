@@ -316,7 +316,7 @@ impl Projection {
             }
             decides(state, decided);
             if let (Action::Call(call), true) = (&command.action, is_before_fork) {
-                state.keep_key(pid, command.tag, call, decision);
+                state.note_key(pid, command.tag, call, decision);
             }
             state.apply(pid, moment, command.clone(), decision.clone());
         }
@@ -343,7 +343,7 @@ impl Projection {
 
     pub(in crate::run) fn arrived(&mut self, arrived: &Arrived) -> Result<(), Incoherent> {
         let Arrived { at, act, news } = arrived;
-        let unwanted = self.incoherent("nobody waits for what arrived");
+        let unwanted = self.incoherent("nothing waits for what arrived");
         let run = self.begun()?;
         match run.state.wants(news) {
             Ok(()) => {}
@@ -359,7 +359,7 @@ impl Projection {
     }
 
     pub(in crate::run) fn leaving(&mut self, pid: Pid, tag: Tag) -> Result<(), Incoherent> {
-        self.begun()?.state.leave(pid, tag);
+        self.begun()?.state.mark_leaving(pid, tag);
         Ok(())
     }
 

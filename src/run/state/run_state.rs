@@ -159,7 +159,7 @@ pub(in crate::run) struct State {
     /// taken that event: a process that ends wants none of them.
     pub(in crate::run) withheld: BTreeMap<(Pid, Tag), Box<OutgoingCall>>,
     /// Processes that were asked to end and have not taken that event.
-    pub(in crate::run) unheard: u32,
+    pub(in crate::run) cancels_not_taken: u32,
     /// Since when the processes are paused; `None` if they are not.
     pub(in crate::run) paused: Option<Moment>,
     pub(in crate::run) abandoned: Vec<Abandoned>,
@@ -222,7 +222,7 @@ impl State {
             promised: Promised::default(),
             uncertain: BTreeMap::new(),
             withheld: BTreeMap::new(),
-            unheard: 0,
+            cancels_not_taken: 0,
             paused: None,
             abandoned: Vec::new(),
             abandoned_more: 0,
@@ -306,7 +306,7 @@ impl State {
         self.post(pid, Event::Completed { tag, answer });
     }
 
-    /// An answer for which there is room: an oversized part becomes a problem.
+    /// An answer cut to the room there is: an oversized one becomes a problem.
     pub(in crate::run) fn fitting(&self, answer: Answer) -> Answer {
         let fits = match &answer {
             Ok(payload) => payload.size() == 0 || self.is_bounded(self.weigh(1, payload.size() as u64, 0)),
@@ -362,16 +362,16 @@ impl State {
         self.counts.steps += 1;
         self.counts.fuel = self.counts.fuel.saturating_add(fuel);
         if took.cancel {
-            self.unheard -= u32::from(entry.heard());
+            self.cancels_not_taken -= u32::from(entry.take_cancel());
         }
         if took.mail > 0 {
-            self.hand_more_signals(pid);
+            self.deliver_more_signals(pid);
         }
     }
 
     /// Returns whether calls that are to be sent again are sent now.
     fn releases_calls(&self) -> bool {
-        self.unheard == 0 && !self.withheld.is_empty()
+        self.cancels_not_taken == 0 && !self.withheld.is_empty()
     }
 
     /// Sends the calls that are to be sent again, unless a process has yet to take the event that
@@ -396,7 +396,7 @@ impl State {
     }
 
     /// Notes an event for observers.
-    pub(in crate::run) fn tell(&mut self, event: impl FnOnce() -> RunEvent) {
+    pub(in crate::run) fn report(&mut self, event: impl FnOnce() -> RunEvent) {
         if self.observed {
             self.consequences.push(Consequence::Tell(Box::new(event())));
         }

@@ -77,7 +77,7 @@ impl Signals {
         self.bytes
     }
 
-    fn keep(&mut self, name: Arc<str>, body: Payload) {
+    fn retain(&mut self, name: Arc<str>, body: Payload) {
         self.count += 1;
         self.bytes += body.size() as u64;
         self.kept.entry(name).or_default().push_back(body);
@@ -246,8 +246,8 @@ impl State {
         }
     }
 
-    /// Delivers or retains a signal for which there is room.
-    pub(in crate::run) fn hand_signal(&mut self, name: Arc<str>, body: Payload) {
+    /// Delivers or retains a signal that there is room for.
+    pub(in crate::run) fn deliver_signal(&mut self, name: Arc<str>, body: Payload) {
         match self.way_of(&name, message_bytes(TOPIC, &body)) {
             Way::Call(pid, tag) => {
                 let limit = self.table[pid].limits.payload_bytes;
@@ -258,25 +258,25 @@ impl State {
                 self.post_answer(pid, tag, answer);
             }
             Way::Mailbox(pid) => self.post_message(pid, Box::new(signal(&name, body))),
-            Way::Kept => self.signals.keep(name, body),
+            Way::Kept => self.signals.retain(name, body),
         }
     }
 
     /// Delivers the signals retained under the names of a process that has room in its mailbox
     /// again.
-    pub(in crate::run) fn hand_more_signals(&mut self, pid: Pid) {
+    pub(in crate::run) fn deliver_more_signals(&mut self, pid: Pid) {
         if self.signals.kept.is_empty() {
             return;
         }
         let names = self.table.get(pid).map(|entry| entry.names().to_vec()).unwrap_or_default();
         for name in names {
-            self.hand_signals(pid, &name);
+            self.deliver_signals(pid, &name);
         }
     }
 
     /// Moves retained signals into the mailbox of the process that has their name, as far as there
     /// is room.
-    pub(in crate::run) fn hand_signals(&mut self, pid: Pid, name: &str) {
+    pub(in crate::run) fn deliver_signals(&mut self, pid: Pid, name: &str) {
         if self.signals.count == 0 {
             return;
         }
@@ -316,7 +316,7 @@ fn signal(name: &str, body: Payload) -> Message {
 }
 
 impl PendingSignal {
-    /// The answer to a call whose time is over.
+    /// The answer to a call whose time has passed.
     pub(in crate::run) fn timed_out(&self) -> Problem {
         Problem::new(kind::TIMED_OUT, "No signal came in time")
             .with_detail(format!("It was to be named {:?}.", self.name))

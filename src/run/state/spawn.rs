@@ -119,7 +119,7 @@ impl State {
             grants,
             key_path: parent.key_path.child(segment),
         });
-        self.tell(|| RunEvent::Spawned {
+        self.report(|| RunEvent::Spawned {
             pid: child,
             parent: Some(pid),
             component: entry.component.clone(),

@@ -113,9 +113,9 @@ impl Entry {
 
     /// Notes that a committed step has taken the event that the process is to end. Returns whether
     /// this is the first time.
-    pub(in crate::run) fn heard(&mut self) -> bool {
+    pub(in crate::run) fn take_cancel(&mut self) -> bool {
         match &mut self.phase {
-            Phase::Cancelling { heard, .. } => !std::mem::replace(heard, true),
+            Phase::Cancelling { is_taken, .. } => !std::mem::replace(is_taken, true),
             _ => false,
         }
     }
@@ -131,8 +131,8 @@ pub(in crate::run) enum Phase {
     /// It has not been asked to end.
     Live,
     /// It was asked to end, and is killed when the timer fires, at `until` by the recorded time.
-    /// `heard`: a committed step has taken the event.
-    Cancelling { reason: Arc<str>, deadline: TimerKey, until: Timestamp, heard: bool },
+    /// `is_taken`: a committed step has taken the event.
+    Cancelling { reason: Arc<str>, deadline: TimerKey, until: Timestamp, is_taken: bool },
     /// It has ended, and its answer waits for its attached descendants.
     Ended(Answer),
 }
@@ -162,7 +162,7 @@ pub(in crate::run) struct Family {
     pub(in crate::run) younger: u64,
 }
 
-/// Which processes want the end of which.
+/// The links, monitors and names of a process.
 #[derive(Default)]
 pub(in crate::run) struct Ties {
     /// What this process asked for: (the other, its own command), and whether it is a link.

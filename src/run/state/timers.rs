@@ -17,9 +17,9 @@ pub(in crate::run) type TimerKey = (RunTime, u64);
 pub(in crate::run) enum Alarm {
     /// A sleep has ended.
     Sleep(Tag),
-    /// The time of a call is over.
+    /// The time of a call has passed.
     Timeout(Tag),
-    /// The grace of a process is over.
+    /// The grace of a process has passed.
     Grace,
 }
 

@@ -42,7 +42,7 @@ pub(super) fn start(kernel: &Kernel, id: &str, root: &Arc<dyn Program>, backlog:
 
 pub(super) fn has_room(backlog: &Backlog) {
     backlog.set_full(false);
-    backlog.go_on();
+    backlog.release();
 }
 
 fn signal(run: &RunHandle, name: &str) {

@@ -280,7 +280,7 @@ fn work_that_panics_ends_only_itself() {
 struct Broken;
 
 impl ParkedLog for Broken {
-    fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
+    fn recover(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
         panic!("a page of it is upside down")
     }
 }

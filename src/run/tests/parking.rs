@@ -50,7 +50,7 @@ impl Log for Parkable {
         if self.later { Durability::Later } else { Durability::Now }
     }
 
-    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
+    fn snapshot_store(&self) -> Option<Arc<dyn SnapshotStore>> {
         self.shelf.clone().map(|shelf| Arc::new(shelf) as _)
     }
 
@@ -68,7 +68,7 @@ impl Log for Parkable {
 }
 
 impl ParkedLog for Parkable {
-    fn take_up(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
+    fn recover(self: Box<Self>) -> Result<(Box<dyn Log>, Vec<Bytes>), String> {
         if self.broken.load(Relaxed) {
             return Err("the disk is gone".into());
         }

@@ -128,7 +128,7 @@ impl Log for Shelving {
         self.0.append(record)
     }
 
-    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
+    fn snapshot_store(&self) -> Option<Arc<dyn SnapshotStore>> {
         Some(Arc::new(self.1.clone()))
     }
 

@@ -331,7 +331,7 @@ fn another_component_goes_on_where_it_would_have_done_the_same_so_far() {
     assert!(matches!(&error, ForkError::Records(RebuildError::OtherProgram { .. })), "{error}");
     let error = fork(&records, fork_spec(4, false, child(2, 43))).unwrap_err();
     assert!(matches!(&error, ForkError::Diverged(at) if at.record == 4), "{error}");
-    assert_eq!(error.to_string(), "process 2 does otherwise in step 2 (record 4) than it did");
+    assert_eq!(error.to_string(), "process 2 diverges in step 2 (record 4)");
 }
 
 #[test]

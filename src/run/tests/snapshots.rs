@@ -214,7 +214,7 @@ impl Log for Shelving {
         self.durability
     }
 
-    fn shelf(&self) -> Option<Arc<dyn SnapshotStore>> {
+    fn snapshot_store(&self) -> Option<Arc<dyn SnapshotStore>> {
         Some(Arc::clone(&self.shelf))
     }
 

@@ -354,7 +354,7 @@ impl Waking<'_> {
         log: Box<dyn ParkedLog>,
         from_parked: FromParked,
     ) -> Result<Option<Arc<Run>>, String> {
-        let (log, records) = log.take_up()?;
+        let (log, records) = log.recover()?;
         let records = Record::decode_all(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
         let spec = RecoverySpec {
             root: Arc::clone(&spec.root),

@@ -62,7 +62,7 @@ pub enum RebuildError {
         /// The status and the commands that the process gave this time.
         got: Box<(Status, Vec<Command>)>,
     },
-    /// A process ends, by a trap or a limit, where its record has commands. This host cannot repeat
+    /// A process ends, by a trap or a limit, but its record has commands. This host cannot repeat
     /// the step; that is no proof that the process diverges.
     #[error("process {pid} cannot be replayed by this host beyond step {step}")]
     CannotReplay {
@@ -106,7 +106,7 @@ pub struct Rebuild {
     only: Option<Pid>,
     /// Nothing is stepped: the steps are retained, to be replayed when their process is next
     /// stepped.
-    keeping: bool,
+    retaining: bool,
     /// Other programs than those of the run are given on purpose.
     substituted: bool,
     /// The keys of all calls, if they are noted.
@@ -145,7 +145,7 @@ impl Rebuild {
             root,
             programs,
             only: None,
-            keeping: false,
+            retaining: false,
             substituted: false,
             noted_keys: None,
             allocation: Allocation::Pool,
@@ -164,7 +164,8 @@ impl Rebuild {
     /// state is rebuilt.
     #[must_use]
     pub fn only(mut self, pid: Pid, allocation: Allocation) -> Self {
-        (self.only, self.allocation) = (Some(pid), allocation);
+        self.only = Some(pid);
+        self.allocation = allocation;
         self
     }
 
@@ -196,7 +197,7 @@ impl Rebuild {
         &self.projection
     }
 
-    /// The place of a process in the workflow, and its component, where it has them.
+    /// The place of a process in the workflow, and its component, if it has them.
     pub(in crate::run) fn place_of(&self, pid: Pid) -> (Option<Arc<str>>, Option<Arc<str>>) {
         let entry = self.projection.run().and_then(|run| run.state.table.get(pid));
         entry.map_or((None, None), |entry| (entry.key_path.scope(), entry.component.clone()))
@@ -208,8 +209,8 @@ impl Rebuild {
     }
 
     /// Replays nothing, and retains what is needed to do so later.
-    pub(in crate::run) fn keeping(mut self) -> Self {
-        self.keeping = true;
+    pub(in crate::run) fn retaining(mut self) -> Self {
+        self.retaining = true;
         self
     }
 

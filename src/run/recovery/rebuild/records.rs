@@ -52,7 +52,7 @@ impl Rebuild {
             grants: known.grants.clone(),
             next_tag,
         };
-        if self.keeping {
+        if self.retaining {
             let past = History { program: Arc::clone(program), init, steps: VecDeque::new() };
             self.pasts.insert(pid, past);
             return Ok(());
