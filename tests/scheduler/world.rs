@@ -314,6 +314,24 @@ impl World {
                 port.post(*parent, 1, Wake::Event);
                 Next::Complete
             }
+            Role::WaitsInside(processes) => {
+                for _ in 0..*processes {
+                    fork(Role::RunsInside);
+                }
+                Self::wait_until(|| self.ran_inside.load(Ordering::Acquire) == *processes);
+                self.result(0)
+            }
+            Role::RunsInside => {
+                self.ran_inside.fetch_add(1, Ordering::AcqRel);
+                Next::Complete
+            }
+            role => self.play_alone(port, turn, role, events),
+        }
+    }
+
+    /// The roles that start no further processes.
+    fn play_alone<P: Port<Self>>(&self, port: &mut P, turn: Turn, role: &mut Role, events: &mut Vec<u64>) -> Next {
+        match role {
             Role::SleepsUntil { due, is_set } => {
                 if !std::mem::replace(is_set, true) {
                     port.timer(*due, turn.slot);
@@ -327,17 +345,6 @@ impl World {
                 Next::Complete
             }
             Role::Waits | Role::Deaf => Next::Blocked,
-            Role::WaitsInside(processes) => {
-                for _ in 0..*processes {
-                    fork(Role::RunsInside);
-                }
-                Self::wait_until(|| self.ran_inside.load(Ordering::Acquire) == *processes);
-                self.result(0)
-            }
-            Role::RunsInside => {
-                self.ran_inside.fetch_add(1, Ordering::AcqRel);
-                Next::Complete
-            }
             Role::Ticks if turn.interrupted.is_some() => Next::Complete,
             Role::Ticks => {
                 self.ticks.fetch_add(1, Ordering::Relaxed);
@@ -357,6 +364,7 @@ impl World {
                 events.clear();
                 if *left > 0 { Next::Idle } else { self.result(*all) }
             }
+            _ => unreachable!("`play` has the others"),
         }
     }
 }

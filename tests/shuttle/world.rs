@@ -272,6 +272,13 @@ impl World {
                 assert!(port.monotonic() >= *due, "fired early");
                 self.result(0)
             }
+            _ => self.play_briefly(port, turn, role, events),
+        }
+    }
+
+    /// The roles that neither count nor wait for a time.
+    fn play_briefly<P: Port<Self>>(&self, port: &mut P, turn: Turn, role: &mut Role, events: &[u64]) -> Next {
+        match role {
             Role::Meets { woken: false, .. } if events.is_empty() => {
                 if turn.interrupted.is_some() {
                     Next::Complete
@@ -305,6 +312,7 @@ impl World {
             Role::WaitsForCancel if turn.interrupted.is_some() => Next::Complete,
             Role::WaitsForCancel => Next::Blocked,
             Role::Panics => panic!("on purpose"),
+            _ => unreachable!("`play` has the others"),
         }
     }
 }
