@@ -14,14 +14,14 @@
 //! # Protocol
 //!
 //! A post finds the process's place and changes its state word in one read-modify-write
-//! (`state/mod.rs`, with the table of all transitions). The thread that moves a process from waiting to
-//! Ready enqueues it: a worker at the tail of its deque, any other thread in the global queue. A
-//! worker looks in its own deque (last in, first out), then in the global queue (one to run and up
-//! to 16 more), then in the deques of the others in random order (it steals half of one);
-//! `fairness.rs` has the exceptions, without which something would starve. A process whose slice is
-//! used up goes to the back of the global queue. When a step has ended, [`Commit::step`] has made
-//! its output visible before the word says so; an answer may therefore come while the worker still
-//! has the process, and the word's bits record it.
+//! (`state/mod.rs`, with the table of all transitions). The thread that moves a process from
+//! waiting to Ready enqueues it: a worker at the tail of its deque, any other thread in the global
+//! queue. A worker looks in its own deque (last in, first out), then in the global queue (one to
+//! run and up to 16 more), then in the deques of the others in random order (it steals half of
+//! one); `fairness.rs` has the exceptions, without which something would starve. A process whose
+//! slice is used up goes to the back of the global queue. When a step has ended, [`Commit::step`]
+//! has made its output visible before the word says so; an answer may therefore come while the
+//! worker still has the process, and the word's bits record it.
 //!
 //! A worker that finds nothing spins, yields its core, and parks (`sleep.rs`). Timers are watched
 //! by busy workers in passing, else by one parked worker (`timers.rs`). Permits are given in order,

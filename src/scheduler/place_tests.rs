@@ -1,4 +1,5 @@
-//! The place against a model that is written from the table of `state/mod.rs`, in plain collections.
+//! The place against a model that is written from the table of `state/mod.rs`, in plain
+//! collections.
 
 use super::admission::Joins;
 use super::buffers::Buffers;

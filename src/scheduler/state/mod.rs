@@ -13,22 +13,22 @@
 //! | — | spawn, no permit is free | Admitting | join the admission queue |
 //! | — | recovered after `blocked`, `idle` | Blocked, Idle, or Evicted if it needs a permit | none |
 //! | Admitting | permit | Ready | enqueue in the global queue |
-//! | Admitting, never started | cancel | Ready + CANCEL | enqueue without a permit, serve the queue behind it |
+//! | Admitting, never started | cancel | Ready + CANCEL | enqueue, and serve the queue behind it |
 //! | Admitting | end | Ready + END | the same |
 //! | Ready | a worker takes it | Running − WAKE − MAIL − VISIT − CANCEL − END | take the event queue |
 //! | Running | slice used up | Preempted | to the back of the global queue |
 //! | Preempted | a worker takes it | Running, nothing cleared | go on with the step |
 //! | Running | `ready` | Ready | to the back of the global queue |
-//! | Running | `blocked` | Blocked, or Ready if WAKE or an interrupt was set meanwhile | enqueue if Ready |
-//! | Running | `idle` | Idle, or Ready if WAKE, MAIL or an interrupt was set meanwhile | enqueue if Ready |
-//! | Running without a permit | `ready` | Admitting, or Evicted + HELD if PAUSED | join the admission queue if Admitting |
-//! | Running without a permit | `blocked`, `idle` | Evicted, or further as from there | as from there |
+//! | Running | `blocked` | Blocked, or Ready if WAKE or an interrupt was set | enqueue if Ready |
+//! | Running | `idle` | Idle, or Ready if WAKE, MAIL or an interrupt was set | enqueue if Ready |
+//! | Running, no permit | `ready` | Admitting, or Evicted + HELD if PAUSED | join the admission queue if Admitting |
+//! | Running, no permit | `blocked`, `idle` | Evicted, or further as from there | as from there |
 //! | Running | `complete` | Complete | empty the event queue, free the place |
 //! | Blocked | event, interrupt | Ready | enqueue |
 //! | Blocked | message | Blocked + MAIL | none |
 //! | Idle | anything | Ready | enqueue |
 //! | Blocked, Idle, Ready + HELD | eviction | Evicting | take a snapshot, pass the permit on |
-//! | Preempted + HELD | eviction | unchanged, since it is in the middle of a step | count it among those that stay |
+//! | Preempted + HELD | eviction | unchanged: it is in a step | count it among those that stay |
 //! | Evicting | anything | + its bit | none |
 //! | Evicting | evicted | Evicted, or further as from there | as from there |
 //! | Evicting | eviction refused | as before, or Ready − HELD if a bit that wakes it was set or it was resumed | enqueue if Ready − HELD |
