@@ -333,7 +333,7 @@ fn one_run_that_panics_when_it_is_recovered_does_not_keep_others_from_waking() {
     for run in whole {
         assert_eq!(output(&run.outcome().expect("it wakes")), r#"["1 null"]"#);
     }
-    let problem = broken.outcome().expect("it says what became of it").result.clone().unwrap_err();
+    let problem = broken.outcome().expect("it has an outcome").result.clone().unwrap_err();
     assert_eq!(problem.kind, "journal-failed");
     assert!(problem.detail.as_ref().unwrap().contains("a page of it is upside down"), "{problem}");
     assert_eq!((desk.kernel.runs().len(), desk.kernel.parked().len(), desk.kernel.resident()), (0, 0, 0));
