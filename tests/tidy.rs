@@ -140,13 +140,13 @@ fn functions(text: &str) -> Vec<(&str, usize)> {
             continue;
         };
         let indent = &line[..line.len() - code.len()];
-        let ends = |line: &&str| {
+        let ends = |line: &str| {
             line.strip_prefix(indent)
                 .is_some_and(|rest| rest == "}" || rest.ends_with(';') && rest.starts_with([')', '-']))
         };
         let is_one_line = code.ends_with('}') || code.ends_with(';');
         let length =
-            if is_one_line { 1 } else { lines[first + 1..].iter().position(|line| ends(&line)).map_or(1, |at| at + 2) };
+            if is_one_line { 1 } else { lines[first + 1..].iter().position(|line| ends(line)).map_or(1, |at| at + 2) };
         let name = code[at + 3..].split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
         found.push((name, length));
     }
@@ -309,7 +309,7 @@ fn documents_that_are_named_exist() {
     for source in sources(&["src", "tests"]) {
         for (number, line) in source.text.lines().enumerate().filter(|(_, line)| is_comment(line)) {
             let words = line.split(|c: char| !c.is_alphanumeric() && !"./_-".contains(c));
-            for word in words.filter(|word| word.len() > 3 && word.ends_with(".md")) {
+            for word in words.filter(|word| word.strip_suffix(".md").is_some_and(|name| !name.is_empty())) {
                 let places =
                     [root().join(word), root().join("docs").join(word), root().join(&source.path).with_file_name(word)];
                 if !places.iter().any(|place| place.exists()) {

@@ -123,7 +123,9 @@ fn records_that_do_not_follow_are_shown_as_far_as_they_can_be_read() {
     let records = [Record::Started(Box::new(began())), stepped(1, 0, Vec::new()), last];
     let mut lines = Vec::new();
     let mut projection = RunProjection::default();
-    records.iter().for_each(|record| projection.apply(record, &mut |line| lines.push(line.line.text)));
+    for record in &records {
+        projection.apply(record, &mut |line| lines.push(line.line.text));
+    }
     assert_eq!(lines, ["read all the same"]);
     let outcome = projection.outcome("it").unwrap();
     assert_eq!(outcome.result, Ok(Payload::json(&7)));

@@ -202,7 +202,9 @@ impl Bench {
 /// The run as these records give it.
 pub(super) fn project(records: &[Record]) -> Projection {
     let mut projection = Projection::default();
-    records.iter().for_each(|record| projection.apply(record).unwrap());
+    for record in records {
+        projection.apply(record).unwrap();
+    }
     projection
 }
 
