@@ -11,9 +11,12 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueHint};
 use std::path::PathBuf;
 
-/// Runs workflows whose steps are sandboxed WebAssembly components.
+const ABOUT: &str = "Run workflows that survive crashes: \
+a step is an HTTP call, a wait, a value or a sandboxed WebAssembly component";
+
+/// The command line.
 #[derive(Parser, Debug)]
-#[command(name = "wfhost", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(name = "wfhost", version, about = ABOUT, max_term_width = 100, arg_required_else_help = true)]
 #[command(after_help = "\
 Examples:
   wfhost example hello

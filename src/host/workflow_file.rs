@@ -29,7 +29,7 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     if kind.is_dir() {
         let inside = path.join("workflow.yaml");
         let hint = if inside.is_file() { format!("; did you mean {}?", inside.display()) } else { String::new() };
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, format!("it is a folder{hint}")));
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, format!("it is a folder, not a workflow file{hint}")));
     }
     // A named pipe may never get a writer. One without a name, which a shell makes of `<(…)`, has
     // one.

@@ -67,6 +67,8 @@ fn a_run_is_steered_from_elsewhere() {
     let run = world.begin("it", "asks", &[]);
     world.says(&["pause", "it"]);
     assert_eq!(world.tells(&["ps", "--json"])[0]["state"], "paused");
+    assert_eq!(world.tells(&["ls", "--status", "paused", "--json"])[0]["run"], "it");
+    assert_eq!(world.tells(&["ls", "--status", "waiting", "--json"]), json!([]));
     world.says(&["signal", "it", "answer", "{\"by\": \"Ann\"}"]);
     assert_eq!(world.tells(&["status", "--json", "it"])["steps"][1]["status"], "running");
     let resumed = world.does(&["resume", "it"]);
@@ -157,7 +159,7 @@ fn lists_are_filtered_and_runs_removed() {
     let told = |arguments: &[&str]| String::from_utf8(world.does(arguments).stderr).unwrap();
     assert_eq!(told(&["rm", "order-11"]), "removed 1 run: order-11\n");
     let refused = world.refuses(&["rm", "order-1"]);
-    assert!(refused.contains("whole id") && refused.contains("wfhost rm order-10"), "{refused}");
+    assert!(refused.contains("full id") && refused.contains("wfhost rm order-10"), "{refused}");
     assert_eq!(ids(&[]), ["order-10", "c"]);
     assert_eq!(told(&["rm", "--keep", "0"]), "removed 2 runs\n");
     let waits = World::new(ASKS);

@@ -14,8 +14,8 @@ use clap::{Args, ValueEnum, ValueHint};
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Host")]
 pub(in crate::cli) struct EngineArguments {
-    /// Instance slots: how many guests may be live at once; others wait or are evicted [default:
-    /// 64].
+    /// How many guests (instances of components) may be in memory at once; further ones wait, or
+    /// idle ones are evicted [default: 64].
     #[arg(long, value_name = "N", value_parser = values::slots)]
     pub(in crate::cli) slots: Option<u32>,
     /// Memory profile of guests [default: fast].
@@ -32,8 +32,9 @@ pub(in crate::cli) struct HostArguments {
     /// Worker threads [default: one per processor].
     #[arg(long, value_name = "N", value_parser = values::workers)]
     pub(in crate::cli) workers: Option<usize>,
-    /// Permit `http` to reach a loopback or private address: an address, a network (`10.0.0.0/8`),
-    /// `localhost`, or a name. Repeatable; `none` permits none [default: public addresses only].
+    /// Let `call: http` steps reach a loopback or private address: an address, a network
+    /// (`10.0.0.0/8`), `localhost`, or a name. Repeatable; `none` permits none [default: public
+    /// addresses only].
     #[arg(long = "allow-address", value_name = "ADDRESS", value_parser = values::addresses)]
     pub(in crate::cli) allow: Vec<Addresses>,
     /// Those in effect, wherever they come from.
@@ -50,8 +51,8 @@ pub(in crate::cli) struct HostArguments {
 #[derive(Args, Debug, Clone, Default)]
 #[command(next_help_heading = "Host")]
 pub(in crate::cli) struct CacheArguments {
-    /// Folder of compiled code; an empty name stores none [default: `wfhost` in the user's cache
-    /// folder].
+    /// Folder for compiled components; an empty name disables the cache [default: `wfhost` in the
+    /// user's cache folder].
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     #[arg(value_parser = OsStringValueParser::new().map(CacheDir::from))]
     pub(in crate::cli) cache: Option<CacheDir>,

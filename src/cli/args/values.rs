@@ -39,7 +39,7 @@ pub(in crate::cli) fn slots(text: &str) -> Result<u32, InvalidValue> {
 }
 
 fn slots_within(text: &str, most: u32) -> Result<u32, InvalidValue> {
-    let here = format!("{SLOTS_DEFAULT} are the default, this machine has room for {most}");
+    let here = format!("{SLOTS_DEFAULT} is the default, this machine has room for {most}");
     match whole(text) {
         Some(0) => Err(InvalidValue::new("without a slot no guest can run", here)),
         Some(slots) => match u32::try_from(slots) {
@@ -283,7 +283,7 @@ mod tests {
         }
         assert_eq!(
             message_of(slots_within("0", 8_191)),
-            "without a slot no guest can run / 64 are the default, this machine has room for 8191"
+            "without a slot no guest can run / 64 is the default, this machine has room for 8191"
         );
         for odd in ["", "x", "-1", "1.5", "1k", "+1"] {
             assert!(message_of(slots_within(odd, 8_191)).starts_with("this is not a whole number / 64 "), "{odd}");

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost cancel 0198
+  wfhost cancel order-4710
   wfhost cancel order-4711 --reason 'the order was withdrawn'
 
 A run that is not running ends at once, without executing any step: \
@@ -30,7 +30,7 @@ pub(in crate::cli) struct Arguments {
     /// The reason, recorded with the run.
     #[arg(long, default_value = "requested by the operator")]
     pub(in crate::cli) reason: String,
-    /// End it at once, without the grace period in which its steps could clean up.
+    /// End it at once, without the grace period that lets its steps clean up.
     #[arg(long)]
     pub(in crate::cli) now: bool,
     #[command(flatten)]

@@ -12,21 +12,21 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost history 0198
-  wfhost fork 0198 --at 12
+  wfhost history order-4711
+  wfhost fork order-4711 --at 12
   wfhost fork order-4711 --at 12 --with ship=fixed.wasm
   wfhost fork order-4711 --at 12 --workflow order.yaml
 
-The new run has the first records of RUN and its own id and idempotency keys, and continues by itself from there. \
+The new run has the first records of RUN and its own id and idempotency keys, and continues independently from there. \
 The command ends as `wfhost run` does. A changed component, workflow or input must reproduce the records up \
-to the cut.")]
+to the cut; otherwise the fork is refused.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
     /// The last record that the new run shares, by its number in `wfhost history`.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) at: u64,
-    /// Replace a component of the workflow by another file.
+    /// Replace a component of the workflow with another file.
     #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
     pub(in crate::cli) others: Vec<Substitution>,
     /// Send calls that were in flight at the cut again [default: they wait for `wfhost resolve`].

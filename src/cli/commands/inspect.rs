@@ -33,9 +33,10 @@ Examples:
   description   its whole description of itself; description-failure: why it
                 has none
   pool          core-instances, memories, tables that each of its guests uses
-  snapshots     fits, refused-for: whether it can give up its slot while it
-                waits, without its help, and why not; saves-itself: whether it
-                has the export `snapshot`, which helps if it does not fit
+  snapshots     fits, refused-for: whether the host can evict an instance while
+                it waits, without the component's cooperation, and why not;
+                saves-itself: whether it has the export `snapshot`, which helps
+                if it does not fit
 
 Exit codes: 0 all of them fit, 2 one does not.")]
 pub(in crate::cli) struct Arguments {

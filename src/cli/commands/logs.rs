@@ -21,9 +21,9 @@ use std::io::{self, ErrorKind, Write as _};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost logs 0198
+  wfhost logs order-4711
   wfhost logs -f order-4711
-  wfhost logs 0198 --json | jq -r 'select(.level == \"error\") | .text'
+  wfhost logs order-4711 --json | jq -r 'select(.level == \"error\") | .text'
 
 --json prints one object per line:
   at        in RFC 3339
@@ -31,8 +31,7 @@ Examples:
   pid, level, text, fields
 
 Exit codes with -f: 0 the run has ended, whatever its status; 3 it is unfinished and no longer followed, \
-because its host died or \
-released it.")]
+because the wfhost process running it died or released it.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,

@@ -22,8 +22,10 @@ use std::time::Duration;
 pub(in crate::cli) enum State {
     /// A host executes it, even if it only waits.
     Running,
-    /// A host executes it, and all of it waits: for a signal, a time, an answer.
+    /// A host executes it, and everything in it is waiting for a signal, a timer or a reply.
     Waiting,
+    /// A host executes it, and an operator has paused it.
+    Paused,
     /// It has not ended and is not running: `wfhost resume` continues it.
     Suspended,
     /// It has not ended and cannot be resumed: its records are damaged.
@@ -66,7 +68,7 @@ pub(in crate::cli) struct Arguments {
     /// Only runs started since then: `24h` ago, or a time like 2026-01-31 or 2026-01-31T12:00:00Z.
     #[arg(long, value_name = "WHEN", value_parser = values::since)]
     pub(in crate::cli) since: Option<Since>,
-    /// Show at most N runs [default: 50; with --json all].
+    /// Show at most N runs, the newest first [default: 50; with --json all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(in crate::cli) limit: Option<u32>,
     /// Print JSON.
@@ -191,7 +193,7 @@ fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row
     filter.created_min = command.since.map(|since| since.0);
     match command.status {
         None => {}
-        Some(State::Running | State::Waiting | State::Suspended) => filter.ended = Some(false),
+        Some(State::Running | State::Waiting | State::Paused | State::Suspended) => filter.ended = Some(false),
         Some(State::Damaged) => filter.damaged = true,
         Some(State::Succeeded) => filter.status = Some(EndStatus::Succeeded),
         Some(State::Failed) => filter.status = Some(EndStatus::Failed),
@@ -200,7 +202,7 @@ fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row
     }
     // The store does not know whether an unfinished run has a live host.
     let is_wanted = |stored: &Stored, ownership: &Ownership| match command.status {
-        Some(State::Running | State::Waiting) => matches!(ownership, Ownership::Owned(_)),
+        Some(State::Running | State::Waiting | State::Paused) => matches!(ownership, Ownership::Owned(_)),
         Some(State::Suspended) => *ownership == Ownership::Orphaned && stored.damage.is_none(),
         Some(State::Damaged) => !matches!(ownership, Ownership::Owned(_)),
         _ => true,
@@ -226,8 +228,13 @@ fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row
     for row in rows.iter_mut().filter(|row| matches!(row.ownership, Ownership::Owned(_))) {
         row.state = states.get(&row.stored.id).copied();
     }
-    if command.status == Some(State::Waiting) {
-        rows.retain(|row| row.state == Some(RunState::Waiting.name()));
+    let state = match command.status {
+        Some(State::Waiting) => Some(RunState::Waiting),
+        Some(State::Paused) => Some(RunState::Paused),
+        _ => None,
+    };
+    if let Some(state) = state {
+        rows.retain(|row| row.state == Some(state.name()));
     }
     let count = if is_exact { runs.store.count(&filter)? } else { rows.len() as u64 };
     if let Some(limit) = limit {

@@ -24,7 +24,7 @@ use std::time::Duration;
 /// What changes in the new run.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct ChangeArguments {
-    /// Replace the workflow by this file, a corrected one for example.
+    /// Replace the workflow with this file, a corrected one for example.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "others")]
     pub(in crate::cli) workflow: Option<PathBuf>,
     /// Change an input: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs).
@@ -41,7 +41,7 @@ pub(in crate::cli) struct NewArguments {
     /// Print one JSON object, as `wfhost run --json` does.
     #[arg(long)]
     pub(in crate::cli) json: bool,
-    /// No progress, no logs, no warnings: only outputs and problems.
+    /// Print only outputs and problems: no progress, logs or warnings.
     #[arg(short, long)]
     pub(in crate::cli) quiet: bool,
     #[command(flatten)]

@@ -12,10 +12,11 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost pause 0198
-  wfhost resume 0198
+  wfhost pause order-4711
+  wfhost resume order-4711
 
-While a run is paused, its steps do not execute; what arrives for them waits.")]
+While a run is paused, its steps do not execute; what arrives for them waits. Sleeps and waits keep \
+running: what falls due takes effect on resume. Timeouts of calls and grace periods stand still.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,

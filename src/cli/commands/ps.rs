@@ -26,7 +26,7 @@ Examples:
   run, workflow     its id, and the name of its workflow; null if it is not
                     durable: such a run shows only beside durable ones of the
                     same process, so never one of `wfhost run --durability none`
-  state             running, waiting (all its processes wait), paused
+  state             running, waiting (all its processes wait), paused, stalled
   host              the id of the process that executes it
   processes         how many live
   uncertain         calls whose outcome is unknown: `wfhost resolve`

@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost query 0198
+  wfhost query order-4711
   wfhost query order-4711 progress | jq .done
 
 Without NAME the names are listed; with it, its value is printed as JSON.")]

@@ -17,12 +17,12 @@ use std::fmt::Write as _;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost replay 0198
+  wfhost replay order-4711
   wfhost replay order-4711 --with ship=fixed.wasm
-  wfhost replay 0198 --until 12 --verbose
+  wfhost replay order-4711 --until 12 --verbose
 
 Nothing leaves the host: calls get their recorded answers. The first step that diverges is shown. \
-If this host cannot repeat a step, for example because a limit ends it now that did not then, the answer is \
+If this host cannot repeat a step, for example because it now hits a limit that it did not hit before, the answer is \
 cannot-replay: it \
 says nothing about the component. \
 --json prints one object:
@@ -45,7 +45,7 @@ pub(in crate::cli) struct Arguments {
     /// Show each step.
     #[arg(short, long)]
     pub(in crate::cli) verbose: bool,
-    /// Replace a component of the workflow by another file.
+    /// Replace a component of the workflow with another file.
     #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
     pub(in crate::cli) others: Vec<Substitution>,
     /// Print JSON.

@@ -15,9 +15,9 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost status 0198
-  wfhost resolve 0198 7 --completed '{\"id\": 4711}'
-  wfhost resolve 0198 3/7 --again
+  wfhost status order-4711
+  wfhost resolve order-4711 7 --completed '{\"id\": 4711}'
+  wfhost resolve order-4711 3/7 --again
 
 `wfhost status` lists the uncertain calls of a run: they may have happened before a \
 host died, and are not repeated unless you say so.")]
@@ -25,13 +25,14 @@ host died, and are not repeated unless you say so.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
-    /// The call: its tag, or PID/TAG if several calls have the same tag.
+    /// The call: PID/TAG, as in the column UNCERTAIN of `wfhost status RUN`, or TAG alone if no
+    /// other call has the same tag.
     #[arg(value_name = "TAG", value_parser = values::call)]
     pub(in crate::cli) call: Call,
     /// The call happened, and this is its answer: JSON, or @ and a file of JSON.
     #[arg(long, value_name = "JSON", value_parser = values::json, group = "outcome")]
     pub(in crate::cli) completed: Option<serde_json::Value>,
-    /// The call did not happen: that attempt has failed, and the step's `retry` may make another,
+    /// The call did not happen: treat the attempt as failed. The step's `retry` may make another,
     /// under a new key.
     #[arg(long, group = "outcome")]
     pub(in crate::cli) failed: bool,

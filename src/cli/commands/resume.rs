@@ -30,14 +30,14 @@ use std::fmt::Write as _;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost resume 0198
+  wfhost resume order-4711
   wfhost resume --all
 
-A run whose process is gone continues here from its records; completed work is not repeated. A call without \
+A run whose process is gone continues in this process, from its records; completed work is not repeated. A call without \
 an answer is repeated \
 under its idempotency key if that is safe; otherwise it waits for `wfhost resolve`. \
-A paused run is unpaused. Outputs and exit codes are those of `wfhost run`. With --all each run gets a line, and the \
-highest exit code counts; paused runs stay paused, and are listed.")]
+A paused run is unpaused. Outputs and exit codes are the same as for `wfhost run`. With --all each run gets a line, \
+and the command exits with the highest code; paused runs stay paused, and are listed.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.
     #[arg(required_unless_present = "all", conflicts_with = "all")]
@@ -48,7 +48,7 @@ pub(in crate::cli) struct Arguments {
     /// Print one JSON object, as `wfhost run --json` does; with --all a list of them.
     #[arg(long)]
     pub(in crate::cli) json: bool,
-    /// No progress, no logs, no warnings: only outputs and problems.
+    /// Print only outputs and problems: no progress, logs or warnings.
     #[arg(short, long)]
     pub(in crate::cli) quiet: bool,
     #[command(flatten)]

@@ -13,8 +13,8 @@ use clap::Args;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost retry 0198                             # what did not succeed
-  wfhost retry 0198 --dry-run                   # what would run again, why, with which keys
+  wfhost retry order-4711                       # what did not succeed
+  wfhost retry order-4711 --dry-run             # what would run again, why, with which keys
   wfhost retry order-4711 --workflow order.yaml # the file was corrected
   wfhost retry order-4711 --input limit=200     # an input was wrong
   wfhost retry order-4711 --from ship
@@ -54,19 +54,19 @@ the same key.
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
-    /// Run this step and all that depend on it again.
+    /// Run this step again, and all that depend on it.
     #[arg(long, value_name = "STEP", conflicts_with = "failed")]
     pub(in crate::cli) from: Option<String>,
-    /// Run the steps that did not succeed again: the default.
+    /// Run again the steps that did not succeed (the default).
     #[arg(long)]
     pub(in crate::cli) failed: bool,
     /// Show what would be taken over and what would run again, and start nothing.
     #[arg(long)]
     pub(in crate::cli) dry_run: bool,
-    /// Reuse no idempotency key of the run: each repeated call is a new one.
+    /// Use new idempotency keys: each repeated call is a new one.
     #[arg(long)]
     pub(in crate::cli) new_keys: bool,
-    /// Replace a component of the workflow by another file. What succeeded with the former one is
+    /// Replace a component of the workflow with another file. What succeeded with the former one is
     /// taken over.
     #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
     pub(in crate::cli) others: Vec<Substitution>,

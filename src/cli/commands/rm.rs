@@ -21,22 +21,22 @@ Examples:
   wfhost rm --older-than 30d
   wfhost rm --keep 1000
 
-A run must be named by its whole id. --older-than and --keep remove only runs that have ended. Components \
+A run must be named by its full id. --older-than and --keep remove only runs that have ended. Components \
 that no run uses are \
 removed too once they are an hour old. An unfinished run that is not running is removed if it is named and \
 --unfinished is given. The \
 journal file does not shrink: new runs use its free space.")]
 pub(in crate::cli) struct Arguments {
-    /// Whole ids of the runs to remove.
+    /// Full ids of the runs to remove.
     #[arg(required_unless_present_any = ["older_than", "keep"])]
     pub(in crate::cli) runs: Vec<String>,
     /// Remove all runs that ended longer ago than this.
     #[arg(long, value_name = "DURATION", value_parser = values::duration)]
     pub(in crate::cli) older_than: Option<Duration>,
-    /// Of the others that have ended, keep only the newest N.
+    /// Remove all ended runs except the newest N; combines with --older-than.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) keep: Option<u32>,
-    /// Remove them even if they have not ended; they can never be resumed then.
+    /// Remove them even if they have not ended; they can then never be resumed.
     #[arg(long, requires = "runs")]
     pub(in crate::cli) unfinished: bool,
     /// Print how many were removed as JSON: `{"removed": 3}`.
@@ -95,7 +95,7 @@ fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, CommandError> {
         let stored = runs.find(given)?;
         if *stored.id != **given {
             // Removal is final, so it never acts on a guess.
-            let title = format!("there is no run `{}`, and a run to remove is named by its whole id", quoted(given));
+            let title = format!("there is no run `{}`, and a run to remove is named by its full id", quoted(given));
             let refused = UserError::new(kind::UNKNOWN_RUN, title);
             return Err(refused.hint(format!("one id begins so: wfhost rm {}", stored.id)).into());
         }

@@ -22,7 +22,7 @@ use serde_json::Value;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost signal 0198 approve
+  wfhost signal order-4711 approve
   wfhost signal order-4711 approve '{\"by\": \"Ann\"}' --id approval-1
   wfhost signal order-4711 document @document.json
 

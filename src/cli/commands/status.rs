@@ -27,7 +27,7 @@ use std::fmt::Write as _;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost status 0198
+  wfhost status order-4711
   wfhost status order-4711 --json | jq '.steps[] | select(.status == \"running\")'
 
 --json prints one object:

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 #[command(after_help = "\
 Examples:
   wfhost validate workflows/*.yaml
-  wfhost validate flow.yaml --json | jq -r '.[].problems[] | \"\\(.at.file):\\(.at.line):\\(.at.column): \\(.message)\"'
+  wfhost validate flow.yaml --json | jq -c '.[].problems[] | [.at.line, .message]'
 
 --json prints a list with one object per file:
   file, valid

@@ -15,7 +15,7 @@ use serde_json::json;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost verify 0198
+  wfhost verify order-4711
   wfhost verify order-4711 --json | jq '.snapshots[] | select(.verdict != \"equal\")'
 
 Every step is replayed from the first record on, without any snapshot. \

@@ -146,7 +146,7 @@ impl UserError {
             terminal.error(&self.title, self.hint.as_deref());
         } else {
             for (pointer, what) in &self.inputs {
-                terminal.error(&format!("input {}: {what}", pointer.trim_start_matches('/')), None);
+                terminal.error(&format!("input `{}` {what}", pointer.trim_start_matches('/')), None);
             }
             if let Some(hint) = &self.hint {
                 terminal.hint(hint);

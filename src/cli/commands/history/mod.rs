@@ -21,8 +21,8 @@ use std::io::{self, BufWriter, ErrorKind, Write};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  wfhost history 0198
-  wfhost history 0198 --step approval --tail 20
+  wfhost history order-4711
+  wfhost history order-4711 --step approval --tail 20
   wfhost history order-4711 --json | jq -c 'select(.stepped.pid == 2)'
 
 --json prints one object per line: version (1), number, and the record under its kind.
@@ -62,13 +62,13 @@ its digits, or null if it means no limit; digests are hexadecimal.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
-    /// Only records about this step.
+    /// Show only records about this step.
     #[arg(long, value_name = "ID")]
     pub(in crate::cli) step: Option<String>,
-    /// Only the last N of them.
+    /// Show only the last (newest) N records.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) tail: Option<u32>,
-    /// Only the first N of them.
+    /// Show only the first (oldest) N records.
     #[arg(long, value_name = "N")]
     pub(in crate::cli) limit: Option<u32>,
     /// Print JSON, one object per line.

@@ -37,8 +37,6 @@ Examples:
 
 Outputs go to standard output; progress, logs and problems go to standard error.
 
-
- \
 A run is durable: whatever ends this process, `wfhost resume RUN` continues the run where it stopped. With \
 --run-id the \
 same command can be repeated: it follows or resumes the existing run, or reports how it ended.
@@ -84,15 +82,15 @@ pub(in crate::cli) struct Arguments {
     /// Print one JSON object: status, outputs or problem, statistics.
     #[arg(long)]
     pub(in crate::cli) json: bool,
-    /// Cancel the run after this time, loading included: `500ms`, `30s`, `5m`, `24h`, `PT1H`. If
+    /// Cancel the run after this time, including load time: `500ms`, `30s`, `5m`, `24h`, `PT1H`. If
     /// another process executes the run, this command stops following it instead [default: never].
     #[arg(long, value_name = "DURATION", value_parser = values::timeout)]
     pub(in crate::cli) timeout: Option<Duration>,
-    /// No progress, no logs, no warnings: only outputs and problems.
+    /// Print only outputs and problems: no progress, logs or warnings.
     #[arg(short, long)]
     pub(in crate::cli) quiet: bool,
-    /// The id of the run. An existing run with that id must have the same workflow and inputs; it
-    /// is followed, resumed, or its end reported again [default: a fresh id].
+    /// The id of the run. An existing run with that id must have the same workflow and inputs;
+    /// this command then follows it, resumes it, or reports how it ended [default: a fresh id].
     #[arg(long = "run-id", value_name = "ID", value_parser = values::run_id)]
     pub(in crate::cli) id: Option<String>,
     /// Whether the run outlives this process [default: as the workflow says, else journal].
@@ -106,9 +104,9 @@ pub(in crate::cli) struct Arguments {
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cli) enum DurabilityChoice {
-    /// It does: every step is recorded before it has any effect.
+    /// The run survives a crash: each step is recorded before it takes effect.
     Journal,
-    /// It does not.
+    /// The run is lost when this process ends.
     None,
 }
 
