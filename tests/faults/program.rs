@@ -123,7 +123,7 @@ fn a_full_disk_is_reported_and_the_run_continues_when_there_is_room() {
         assert!(output.status.success(), "{said}");
         let outputs: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(outputs, job.outputs());
-        let places = ["is full: all runs wait until there is space", "there is room on the disk again"];
+        let places = ["is full: all runs wait until there is space", "the disk has space again: runs continue"];
         assert!(places.iter().all(|place| said.contains(place)), "{said}");
     }
 }

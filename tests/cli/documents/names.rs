@@ -59,7 +59,9 @@ fn every_file_and_type_that_a_page_names_is_there() {
     let member = Regex::new(r"^([A-Z]\w*)::([a-z_]\w*|[A-Z]\w*)$").unwrap();
     let function = Regex::new(r"^[a-z][a-z0-9_]*$").unwrap();
     let mut problems = Vec::new();
-    for page in pages().iter().filter(|page| !page.path().starts_with("guests")) {
+    // The history names what was there before.
+    let is_of_now = |page: &&Page| !page.path().starts_with("guests") && page.path() != Path::new("CHANGELOG.md");
+    for page in pages().iter().filter(is_of_now) {
         let mut last = None;
         for Name { line, text: name, is_on_way } in names(page) {
             let at = format!("{}:{line}", page.path().display());
