@@ -1,4 +1,5 @@
-//! wfhost runs workflows whose steps are sandboxed WebAssembly components.
+//! wfhost runs workflows that survive crashes. A step is an HTTP call, a wait, a value, or a
+//! sandboxed WebAssembly component.
 //!
 //! A [`Host`](host::Host) owns workers, handlers and compiled components; a program may have
 //! several. A workflow is loaded from a file, or from text, and run any number of times:

@@ -5,14 +5,14 @@ use super::kernel::Kernel;
 use super::run::Run;
 use super::task::Task;
 use crate::process::Event;
-use crate::run::seam::backlog::PutOffRun;
+use crate::run::seam::backlog::DeferrableRun;
 use crate::scheduler::{Pause, Port, Slot};
 use std::sync::{Arc, Weak};
 
 impl Task {
     /// Defers a process that would begin a step with these events, unless there is room for what it
     /// may write. Returns whether it did.
-    pub(in crate::run) fn is_deferred<P: Port<Kernel>>(
+    pub(in crate::run) fn defer_if_full<P: Port<Kernel>>(
         &mut self,
         port: &mut P,
         slot: Slot,
@@ -25,12 +25,12 @@ impl Task {
             return false;
         }
         port.pause(slot, Pause::On);
-        let this: Weak<dyn PutOffRun> = Arc::downgrade(run) as _;
+        let this: Weak<dyn DeferrableRun> = Arc::downgrade(run) as _;
         if backlog.enter(&this, slot, &mut state.backlog_entry) {
             state.return_batch(events);
             return true;
         }
-        run.go_on_with(port, slot);
+        run.release_with(port, slot);
         false
     }
 }
@@ -38,7 +38,7 @@ impl Task {
 impl Run {
     /// Continues a process that was paused for lack of room, unless an operator has paused the run
     /// too.
-    fn go_on_with<P: Port<Kernel> + ?Sized>(&self, port: &mut P, slot: Slot) {
+    fn release_with<P: Port<Kernel> + ?Sized>(&self, port: &mut P, slot: Slot) {
         let inner = self.inner.lock();
         if inner.state.paused.is_none() {
             port.pause(slot, Pause::Off);
@@ -46,8 +46,8 @@ impl Run {
     }
 }
 
-impl PutOffRun for Run {
+impl DeferrableRun for Run {
     fn release(&self, slot: Slot) {
-        self.kernel.with_port(|port| self.go_on_with(port, slot));
+        self.kernel.with_port(|port| self.release_with(port, slot));
     }
 }

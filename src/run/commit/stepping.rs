@@ -57,7 +57,7 @@ impl Commit for Kernel {
             if !task.state.prepare_batch(events) {
                 return task.state.next();
             }
-            if task.is_paused(events) || task.is_deferred(port, turn.slot, events) {
+            if task.is_paused(events) || task.defer_if_full(port, turn.slot, events) {
                 return Next::Ready;
             }
             task.begin(turn.now, events);

@@ -1,7 +1,7 @@
 //! Two generations: many parents, each with children that it waits for. And guests that only wait.
 //!
 //! - `run` spawns `parents`, and completes with the number of all children that completed.
-//! - `parent` does the same with `children`, each of which sleeps for `micros` (1,000 by default).
+//! - `parent` does the same with `children`; each child sleeps for `micros` (1,000 by default).
 //! - `idle` waits for a message, and completes with its body.
 
 use std::time::Duration;
