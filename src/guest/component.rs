@@ -61,7 +61,7 @@ impl Component {
             check_names(note.survey())?;
             compiling();
             let note = serde_json::to_vec(&note).expect("invariant: a note can be written as JSON");
-            let code = compiler::compile(engine.options(), engine.engine(), bytes, cancellation)?;
+            let code = compiler::compile(engine.options(), engine.engine(), engine.cache(), bytes, cancellation)?;
             Ok(Prepared { note, code })
         };
         let (component, note) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, prepare)?;

@@ -94,6 +94,47 @@ fn a_component_that_takes_too_much_to_compile_is_refused() {
     assert_eq!(refused(limits, &large), CompileBound::Memory(64 << 20));
 }
 
+/// The files of a cache, with their content.
+fn files(cache: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let paths = std::fs::read_dir(cache).unwrap().map(|entry| entry.unwrap().path());
+    paths.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+#[test]
+fn the_next_version_of_a_component_compiles_what_is_new() {
+    let Some(program) = wfhost() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, fresh) = (folder.path().join("cache"), folder.path().join("fresh"));
+    let interpreter: Vec<Vec<u8>> =
+        (0..8).map(|i| [slow::additions(60_000), slow::branches(4_500 + i)].concat()).collect();
+    let version = |small: usize| slow::of_bodies(&[interpreter.clone(), vec![slow::additions(small)]].concat());
+    let second = CompileLimits { cpu_base: Duration::from_secs(1), cpu_per_mib: Duration::ZERO, ..Default::default() };
+    let load = |cache: &Path, bytes: &[u8], limits: Option<&CompileLimits>| {
+        let mut options = options(&program, Some(cache));
+        options.compile_limits = limits.cloned().unwrap_or(options.compile_limits);
+        let engine = engine(options);
+        // It has the exports of a guest by name only.
+        let error = Component::load(&engine, bytes).map(|_| ()).unwrap_err();
+        (matches!(error, LoadError::CompileBound(_)), engine.cache().usage().damaged)
+    };
+    assert_eq!(load(&cache, &version(30), Some(&second)), (true, 0), "it takes more than a second");
+    assert_eq!(load(&cache, &version(30), None), (false, 0));
+    let first = files(&cache);
+    assert_eq!(first.len(), 2, "code and functions");
+    assert_eq!(load(&cache, &version(60), Some(&second)), (false, 0), "most of it was compiled before");
+    let second_code = files(&cache).into_iter().find(|file| !first.contains(file)).unwrap();
+    load(&fresh, &version(60), None);
+    assert!(files(&fresh).iter().any(|(_, bytes)| *bytes == second_code.1), "it is the same code");
+    // What is damaged is compiled.
+    for (path, mut bytes) in first {
+        bytes[0] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    }
+    assert_eq!(load(&cache, &version(90), Some(&second)), (true, 1));
+    assert_eq!(load(&cache, &version(90), None), (false, 1));
+    assert_eq!(load(&cache, &version(120), Some(&second)), (false, 0));
+}
+
 /// The child has nothing of this process but its pipes, and ends with the load that it is for.
 #[test]
 fn a_load_that_is_cancelled_ends_its_child_which_has_nothing_but_its_pipes() {

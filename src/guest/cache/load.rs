@@ -45,6 +45,15 @@ pub(super) fn component(engine: &Engine, name: &str, file: &File) -> Result<(Com
     Ok((component, note))
 }
 
+/// The bytes in the place of code, in a file that no engine loads, if the file is undamaged.
+pub(super) fn stored(name: &str, mut file: &File) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    let length = code(name, &bytes)?.len();
+    bytes.truncate(length);
+    Some(bytes)
+}
+
 /// Maps the code of a file that was checked.
 fn mapped(engine: &Engine, file: &File) -> Result<Component, String> {
     // This name opens the very file that was checked, whatever is at its path by now.

@@ -155,6 +155,28 @@ impl CodeCache {
     }
 }
 
+impl CodeCache {
+    /// Returns the functions that are stored for a family of components, if any are, undamaged.
+    pub(super) fn functions(&self, engine: &Engine, family: &Hash) -> Option<Vec<u8>> {
+        let name = functions_name(engine, family);
+        let file = self.folder.as_ref().ok()?.open_file(&name)?;
+        let functions = load::stored(&name, &file);
+        if functions.is_none() {
+            self.damaged.fetch_add(1, Relaxed);
+        }
+        functions
+    }
+
+    /// Stores the functions of a family, in the place of those before. If they cannot be written,
+    /// they are compiled again next time.
+    pub(super) fn store_functions(&self, engine: &Engine, family: &Hash, functions: &[u8]) {
+        if let Ok(folder) = &self.folder {
+            let name = functions_name(engine, family);
+            folder.write(&name, &load::file(&name, &[], functions));
+        }
+    }
+}
+
 /// What is known of a component before it is loaded.
 #[derive(Debug, Default)]
 pub struct Prepared {
@@ -185,6 +207,15 @@ fn file_name(engine: &Engine, digest: &Hash) -> String {
     name.update(engine::fingerprint(engine).as_bytes());
     name.update(MAGIC);
     name.update(digest.as_bytes());
+    format!("{}.wfcode", name.finalize().to_hex())
+}
+
+/// The name of the file of a family's functions.
+fn functions_name(engine: &Engine, family: &Hash) -> String {
+    let mut name = blake3::Hasher::new_derive_key("wfhost functions of a family of components");
+    name.update(engine::fingerprint(engine).as_bytes());
+    name.update(MAGIC);
+    name.update(family.as_bytes());
     format!("{}.wfcode", name.finalize().to_hex())
 }
 

@@ -1,6 +1,7 @@
 //! The child process that compiles.
 
 use super::Allowance;
+use super::functions::Functions;
 use crate::guest::engine;
 use crate::guest::options::Profile;
 use std::io::{self, Read as _, Write as _};
@@ -10,7 +11,8 @@ use wasmtime::Engine;
 /// The first argument of a process that is to compile. No command has this name.
 pub(super) const ARGUMENT: &str = "--wfhost-compile";
 
-/// The last byte of an answer: says what the rest is.
+/// The last byte of an answer: says what the rest is. Code is followed by functions for the file of
+/// the family, and by their length.
 pub(super) const CODE: u8 = 0;
 pub(super) const REFUSED: u8 = 1;
 pub(super) const NO_MEMORY: u8 = 2;
@@ -36,6 +38,8 @@ pub(super) struct Request {
     /// The engine that the code is for: an engine of another version gives other code.
     pub(super) fingerprint: String,
     pub(super) bytes: usize,
+    /// Bytes of the functions of its family, which follow; `None` if it has no family.
+    pub(super) functions: Option<usize>,
     pub(super) allowance: Allowance,
 }
 
@@ -74,16 +78,32 @@ fn serve(request: &Request) -> io::Result<()> {
     let mut bytes = vec![0; request.bytes];
     // If the parent is gone, there are fewer bytes.
     io::stdin().read_exact(&mut bytes)?;
-    let engine =
-        Engine::new(&engine::code_config(request.profile)).map_err(|error| io::Error::other(format!("{error:#}")))?;
+    let mut config = engine::code_config(request.profile);
+    let failed = |error: wasmtime::Error| io::Error::other(format!("{error:#}"));
+    let functions = match request.functions {
+        Some(length) => {
+            let mut functions = vec![0; length];
+            io::stdin().read_exact(&mut functions)?;
+            let functions = Functions::read(&functions);
+            config.enable_incremental_compilation(functions.clone()).map_err(failed)?;
+            Some(functions)
+        }
+        None => None,
+    };
+    let engine = Engine::new(&config).map_err(failed)?;
     if engine::fingerprint(&engine).to_hex().as_str() != request.fingerprint {
         return Err(io::Error::other("this is another version of wfhost: its code would be different"));
     }
-    let (kind, answer) = match engine.precompile_component(&bytes) {
+    let (kind, mut answer) = match engine.precompile_component(&bytes) {
         Ok(code) => (CODE, code),
         Err(error) if is_out_of_memory(&error) => (NO_MEMORY, Vec::new()),
         Err(error) => (REFUSED, format!("{error:#}").into_bytes()),
     };
+    if kind == CODE {
+        let used = functions.and_then(|functions| functions.used()).unwrap_or_default();
+        answer.extend_from_slice(&used);
+        answer.extend_from_slice(&(used.len() as u64).to_le_bytes());
+    }
     let mut out = io::stdout().lock();
     out.write_all(&answer)?;
     out.write_all(&[kind])?;

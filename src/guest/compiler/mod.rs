@@ -18,10 +18,12 @@
 //! components are compiled in the process itself, guarded by the survey alone.
 
 mod child;
+mod functions;
 mod parent;
 
 pub use child::serve_compiler;
 
+use super::cache::CodeCache;
 use super::engine;
 use super::options::EngineOptions;
 use super::problem::LoadError;
@@ -154,19 +156,40 @@ impl Allowance {
 }
 
 /// Compiles a component for engines of these options in a process of its own. `None` if there is no
-/// such process.
+/// such process. Functions that `cache` has of another component of its family are not compiled
+/// again.
 ///
 /// # Errors
 /// Fails if it cannot be compiled, exceeds its bounds, or was cancelled.
 pub(crate) fn compile(
     options: &EngineOptions,
     engine: &wasmtime::Engine,
+    cache: &CodeCache,
     bytes: &[u8],
     cancellation: &Cancellation,
 ) -> Result<Option<Vec<u8>>, LoadError> {
     let Some(program) = options.compiler.program() else { return Ok(None) };
     let fingerprint = engine::fingerprint(engine).to_hex().to_string();
-    let allowance = options.compile_limits.of(bytes.len());
-    let job = parent::CompileJob { program, profile: options.profile, fingerprint, bytes, allowance };
-    parent::compile(&job, cancellation).map(Some)
+    let mut allowance = options.compile_limits.of(bytes.len());
+    let family = cache.dir().ok().and_then(|_| functions::family(bytes));
+    let functions = family.and_then(|family| cache.functions(engine, &family)).unwrap_or_default();
+    if family.is_some() {
+        // As read, and as written.
+        allowance.memory_bytes = allowance.memory_bytes.saturating_add(2 * functions::FUNCTIONS_BYTES_MAX as u64);
+    }
+    let job = parent::CompileJob {
+        program,
+        profile: options.profile,
+        fingerprint,
+        bytes,
+        functions: family.map(|_| functions.as_slice()),
+        allowance,
+    };
+    let compiled = parent::compile(&job, cancellation)?;
+    if let Some(family) = family
+        && !compiled.functions.is_empty()
+    {
+        cache.store_functions(engine, &family, &compiled.functions);
+    }
+    Ok(Some(compiled.code))
 }

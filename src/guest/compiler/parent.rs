@@ -27,7 +27,16 @@ pub(super) struct CompileJob<'a> {
     pub(super) profile: Profile,
     pub(super) fingerprint: String,
     pub(super) bytes: &'a [u8],
+    /// The functions of its family; `None` if it has no family.
+    pub(super) functions: Option<&'a [u8]>,
     pub(super) allowance: Allowance,
+}
+
+/// What a child returns.
+pub(super) struct Compiled {
+    pub(super) code: Vec<u8>,
+    /// The functions of its family to store; empty if what is stored will do.
+    pub(super) functions: Vec<u8>,
 }
 
 /// A child that does not outlive this value.
@@ -48,9 +57,11 @@ impl Drop for KillOnDrop {
 }
 
 /// The code of a component, compiled by a child.
-pub(super) fn compile(job: &CompileJob<'_>, cancellation: &Cancellation) -> Result<Vec<u8>, LoadError> {
-    let CompileJob { program, profile, ref fingerprint, bytes, allowance } = *job;
-    let request = Request { profile, fingerprint: fingerprint.clone(), bytes: bytes.len(), allowance };
+pub(super) fn compile(job: &CompileJob<'_>, cancellation: &Cancellation) -> Result<Compiled, LoadError> {
+    let CompileJob { program, profile, ref fingerprint, bytes, functions, allowance } = *job;
+    let fingerprint = fingerprint.clone();
+    let functions_length = functions.map(<[u8]>::len);
+    let request = Request { profile, fingerprint, bytes: bytes.len(), functions: functions_length, allowance };
     let request = serde_json::to_string(&request).expect("invariant: a request can be written as JSON");
     let mut command = Command::new(program);
     command.arg(ARGUMENT).arg(request).env_clear();
@@ -65,7 +76,7 @@ pub(super) fn compile(job: &CompileJob<'_>, cancellation: &Cancellation) -> Resu
     let stderr = child.0.stderr.take().ok_or_else(missing)?;
     std::thread::scope(|threads| {
         // A child that ends early does not read the rest.
-        threads.spawn(move || input.write_all(bytes));
+        threads.spawn(move || input.write_all(bytes).and_then(|()| input.write_all(functions.unwrap_or_default())));
         let stderr = threads.spawn(move || read_stderr(stderr));
         let (send, answers) = channel();
         threads.spawn(move || {
@@ -106,7 +117,7 @@ fn read_stderr(mut stderr: impl Read) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn read(mut answer: Vec<u8>, status: ExitStatus, stderr: &str, allowance: Allowance) -> Result<Vec<u8>, LoadError> {
+fn read(mut answer: Vec<u8>, status: ExitStatus, stderr: &str, allowance: Allowance) -> Result<Compiled, LoadError> {
     const CPU: i32 = rustix::process::Signal::XCPU.as_raw();
     let no_memory = || LoadError::CompileBound(CompileBound::Memory(allowance.memory_bytes));
     if !status.success() {
@@ -121,8 +132,17 @@ fn read(mut answer: Vec<u8>, status: ExitStatus, stderr: &str, allowance: Allowa
     }
     // Removing the last byte does not copy the code of a large guest once more.
     match answer.pop() {
-        Some(child::CODE) => Ok(answer),
+        Some(child::CODE) => divide(answer).ok_or_else(|| LoadError::Compiler("its answer is too short".to_owned())),
         Some(child::NO_MEMORY) => Err(no_memory()),
         _ => Err(LoadError::Compile(String::from_utf8_lossy(&answer).into_owned())),
     }
+}
+
+/// Divides code and functions.
+fn divide(mut code: Vec<u8>) -> Option<Compiled> {
+    let (_, length) = code.split_last_chunk()?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+    code.truncate(code.len() - size_of::<u64>());
+    let functions = code.split_off(code.len().checked_sub(length)?);
+    Some(Compiled { code, functions })
 }
