@@ -53,6 +53,8 @@ pub mod guest;
 #[cfg(feature = "wasm")]
 pub mod host;
 pub mod journal;
+#[cfg(feature = "wasm")]
+pub mod oci;
 pub mod process;
 pub mod run;
 pub mod scheduler;

@@ -2,8 +2,8 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    cancel, doctor, example, fork, graph, history, inspect, logs, ls, pause, plan, ps, query, replay, resolve, resume,
-    retry, rm, run, signal, status, validate, verify,
+    cancel, doctor, example, fork, graph, history, inspect, logs, ls, pause, plan, ps, push, query, replay, resolve,
+    resume, retry, rm, run, signal, status, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -93,6 +93,8 @@ pub(in crate::cli) enum Command {
     Graph(graph::Arguments),
     /// Show what a component exports, imports and needs, and whether it fits.
     Inspect(inspect::Arguments),
+    /// Push a component to an OCI registry.
+    Push(push::Arguments),
     /// Write an example to start from: a workflow and its components.
     Example(example::Arguments),
     /// Check this machine: settings, pool sizes, kernel limits, folders of compiled code and runs.
@@ -150,7 +152,8 @@ impl Command {
             Self::Validate(validate::Arguments { cache, .. })
             | Self::Plan(plan::Arguments { cache, .. })
             | Self::Graph(graph::Arguments { cache, .. })
-            | Self::Inspect(inspect::Arguments { cache, .. }) => {
+            | Self::Inspect(inspect::Arguments { cache, .. })
+            | Self::Push(push::Arguments { cache, .. }) => {
                 return Unset { cache: Some(cache), ..Unset::default() };
             }
             Self::Example(_) | Self::Completions { .. } | Self::Complete { .. } => return Unset::default(),

@@ -21,8 +21,8 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    cancel, completions, doctor, example, fork, graph, history, inspect, logs, ls, pause, plan, ps, query, replay,
-    resolve, resume, retry, rm, run, signal, status, validate, verify,
+    cancel, completions, doctor, example, fork, graph, history, inspect, logs, ls, pause, plan, ps, push, query,
+    replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -63,6 +63,7 @@ pub fn main() -> ExitCode {
         Command::Plan(command) => plan::plan(&command, terminal),
         Command::Graph(command) => graph::graph(&command, terminal),
         Command::Inspect(command) => inspect::inspect(&command, terminal),
+        Command::Push(command) => reported(push::push(&command), command.json, terminal),
         Command::Example(command) => reported(example::example(&command), command.json, terminal),
         Command::Doctor(command) => doctor::doctor(&command, &settings, unusable),
         Command::Completions { shell } => completions::completions(shell, CommandLine::command()),

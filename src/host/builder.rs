@@ -8,6 +8,7 @@ use super::{CompileNotice, Host, HostError, Shared};
 use crate::base::processors;
 use crate::dispatch::{CallContext, Dispatcher, Handler, Log, RegistryBuilder};
 use crate::guest::{EngineOptions, GuestEngine};
+use crate::oci::Registries;
 use crate::process::{LogLine, NativeProgram, Process, Program, handler};
 use crate::run::{Clock, Kernel};
 use crate::scheduler::{Config, Scheduler};
@@ -15,6 +16,9 @@ use crate::workflow::expression::{EngineConfig, Jq};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// The folder of components from registries, beside compiled code.
+const PULLED: &str = "oci";
 
 /// Receives notices when a component is compiled.
 pub(super) type CompileWatcher = Arc<dyn Fn(&CompileNotice<'_>) + Send + Sync>;
@@ -29,6 +33,7 @@ pub struct HostBuilder {
     natives: Vec<(String, Arc<dyn Program>)>,
     runtime: Option<tokio::runtime::Handle>,
     http: crate::dispatch::http::HttpConfig,
+    registries: Option<crate::dispatch::http::HttpConfig>,
     data: Option<std::path::PathBuf>,
     snapshots: crate::run::SnapshotPolicy,
     watcher: Option<Arc<dyn StorageWatcher>>,
@@ -65,6 +70,14 @@ impl HostBuilder {
     #[must_use]
     pub fn http(mut self, config: crate::dispatch::http::HttpConfig) -> Self {
         self.http = config;
+        self
+    }
+
+    /// Sets what is reached when a workflow names a component by `oci://`. Default: what
+    /// [`Self::http`] reaches. What is pulled is kept beside compiled code.
+    #[must_use]
+    pub fn registries(mut self, config: crate::dispatch::http::HttpConfig) -> Self {
+        self.registries = Some(config);
         self
     }
 
@@ -189,6 +202,8 @@ impl HostBuilder {
                 kernel.log(call.run(), call.pid(), call.scope().cloned(), line);
             }
         };
+        let kept = guests.cache().dir().ok().map(|folder| folder.join(PULLED));
+        let registries = Registries::new(self.registries.unwrap_or_else(|| self.http.clone()), kept);
         let addresses = self.http.permissions.iter().map(ToString::to_string).collect();
         let http = crate::dispatch::http::Http::new(self.http).map_err(HostError::Http)?;
         let registry = self.registry.built_in(handler::HTTP, http).built_in(handler::LOG, Log::new(logs)).build()?;
@@ -213,6 +228,7 @@ impl HostBuilder {
             port,
             guests,
             random: super::random::RandomBytes::default(),
+            registries,
             jq,
             dispatcher,
             natives,

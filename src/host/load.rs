@@ -2,6 +2,7 @@
 
 use super::{HandlerCatalog, Host, LoadError, Shared, component_file, workflow_file};
 use crate::guest::{Cancellation, Component};
+use crate::oci;
 use crate::process::{Problem, Program};
 use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::interpreter::WorkflowProgram;
@@ -221,11 +222,23 @@ impl Loader<'_> {
         Ok(ResolvedComponent { digest: Some(program.digest().to_string()), ..ResolvedComponent::default() })
     }
 
+    /// Pulls a component from its registry.
+    fn pull(&self, source: &str) -> Result<Bytes, (String, Option<String>)> {
+        let reference: oci::Reference =
+            source.parse().map_err(|error: oci::ReferenceError| (format!("`{source}`: {error}"), Some(error.hint)))?;
+        let pulled = self.host.registries.pull(&reference, &|| self.cancellation.is_cancelled());
+        pulled.map(|pulled| pulled.bytes).map_err(|error| (error.message, error.hint))
+    }
+
     fn file(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
         let ComponentLocation { path, bytes, name, is_other } = (self.find)(source);
         // If the caller has named another file, the message names it, and what it replaces.
         let about =
             |message: String| if is_other { format!("{message} (in the place of `{source}`)") } else { message };
+        let bytes = match bytes {
+            None if source.starts_with(oci::SCHEME) && !is_other => Some(self.pull(source)?),
+            bytes => bytes,
+        };
         let read = || component_file::read(&path).map(Bytes::from);
         let bytes = bytes.map_or_else(read, Ok).map_err(|error| {
             let hint = (error.kind() == std::io::ErrorKind::NotFound && !is_other).then(|| {

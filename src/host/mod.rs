@@ -51,6 +51,7 @@ pub(crate) use workflow_file::read as read_definition;
 
 use crate::dispatch::Dispatcher;
 use crate::guest::{Component, GuestEngine};
+use crate::oci::Registries;
 use crate::process::{Problem, Program, problem::kind};
 use crate::run::{KV, Kernel};
 use crate::scheduler::Scheduler;
@@ -72,6 +73,8 @@ struct Shared {
     port: port::SchedulerPort,
     guests: Arc<GuestEngine>,
     random: random::RandomBytes,
+    /// Where components of `oci://` come from.
+    registries: Registries,
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,

@@ -11,6 +11,7 @@ mod examples;
 mod failing;
 mod following;
 mod kept;
+mod registry;
 mod repeating;
 mod running;
 mod settings;

@@ -9,6 +9,7 @@ use crate::guest::{EngineOptions, Profile};
 use crate::host::{Host, HostBuilder};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The engine of guests, for commands that start guests.
 #[derive(Args, Debug, Clone, Default)]
@@ -79,7 +80,7 @@ impl MemoryProfile {
 impl CacheArguments {
     /// A host that stores compiled code where the arguments say. `slots` is what the command needs.
     pub(in crate::cli) fn builder(&self, slots: u32) -> HostBuilder {
-        Host::builder().guests(self.options(slots))
+        Host::builder().guests(self.options(slots)).registries(any_registry())
     }
 
     fn options(&self, slots: u32) -> EngineOptions {
@@ -106,8 +107,17 @@ impl EngineArguments {
                 MemoryProfile::Dense => Profile::Dense,
             };
         }
-        Host::builder().guests(options)
+        Host::builder().guests(options).registries(any_registry())
     }
+}
+
+/// Registries may be anywhere: whoever runs a command has read the file that names them, and the
+/// answers reach no guest.
+pub(in crate::cli) fn any_registry() -> HttpConfig {
+    let mut config = HttpConfig::default();
+    let everywhere = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()];
+    config.permissions = everywhere.map(|address| Permission::Network { address, prefix: 0 }).into();
+    config
 }
 
 impl HostArguments {

@@ -17,6 +17,7 @@ pub(in crate::cli) mod ls;
 pub(in crate::cli) mod pause;
 pub(in crate::cli) mod plan;
 pub(in crate::cli) mod ps;
+pub(in crate::cli) mod push;
 pub(in crate::cli) mod query;
 pub(in crate::cli) mod replay;
 pub(in crate::cli) mod resolve;

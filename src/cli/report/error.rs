@@ -29,6 +29,8 @@ pub(in crate::cli) mod kind {
     pub(in crate::cli) const WRONG_STATE: &str = "wrong-state";
     /// The folder of durable runs cannot be used, or a run in it is damaged.
     pub(in crate::cli) const JOURNAL: &str = "journal";
+    /// A registry cannot be reached, or refuses.
+    pub(in crate::cli) const REGISTRY: &str = "registry";
     /// The host cannot be built, or accepts no run.
     pub(in crate::cli) const HOST_FAULT: &str = crate::process::problem::kind::HOST_FAULT;
 }

@@ -82,7 +82,7 @@ fn tls(config: &HttpConfig) -> Result<rustls::ClientConfig, rustls::Error> {
 
 /// Resolves names to the addresses that requests may go to.
 #[derive(Clone)]
-pub(super) struct Resolver(Arc<HttpConfig>);
+pub(crate) struct Resolver(Arc<HttpConfig>);
 
 impl Resolver {
     async fn resolve(config: Arc<HttpConfig>, name: Name) -> io::Result<std::vec::IntoIter<SocketAddr>> {
@@ -122,7 +122,7 @@ impl Service<Name> for Resolver {
 
 /// Makes TCP connections, after a check of the address if the URL has one.
 #[derive(Clone)]
-pub(super) struct CheckedConnector {
+pub(crate) struct CheckedConnector {
     config: Arc<HttpConfig>,
     tcp: HttpConnector<Resolver>,
 }

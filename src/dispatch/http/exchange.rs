@@ -284,7 +284,7 @@ fn bad_redirect(request: &Request, why: String) -> Problem {
 }
 
 /// Returns the text of the innermost cause.
-fn innermost(error: &(dyn Error + 'static)) -> String {
+pub(super) fn innermost(error: &(dyn Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;

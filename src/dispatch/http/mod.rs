@@ -80,6 +80,28 @@ const CAPABILITY: &str = handler::HTTP;
 /// Parsed patterns that are cached. Arbitrary; beyond it the cache is cleared.
 const PATTERNS_MAX: usize = 4096;
 
+/// A client that sends requests to permitted addresses only.
+pub(crate) type Client = Sender;
+
+/// Makes a client with these settings, for what the host itself fetches.
+///
+/// # Errors
+/// A certificate of the configuration cannot be used.
+pub(crate) fn client(config: &Arc<HttpConfig>) -> Result<Client, HttpError> {
+    Ok(connect::sender(config)?)
+}
+
+/// Says why a request of a [`Client`] got no answer, and what to do if its address was refused.
+pub(crate) fn no_answer(error: &(dyn std::error::Error + 'static)) -> (String, Option<String>) {
+    match connect::refusal(error) {
+        Some(refused) => (
+            format!("{refused}, which the operator does not permit"),
+            Some(format!("--allow-address {} permits it", refused.host)),
+        ),
+        None => (exchange::innermost(error), None),
+    }
+}
+
 /// The handler `http`. [This module](self) documents its arguments, answers and problems.
 pub struct Http {
     config: Arc<HttpConfig>,

@@ -28,14 +28,17 @@ pub(super) fn check_count(node: &Node, count: usize, what: &str, problems: &mut 
     }
 }
 
-/// Checks the path of a component. Other kinds of source are not supported yet.
+/// How the source of a component in a registry begins.
+const REGISTRY: &str = "oci://";
+
+/// Checks the source of a component: a path, or a reference to a registry.
 pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -> bool {
     let problem = if path.contains("${") {
         Diagnostic::new("source", "a component cannot be chosen by an expression", span)
             .hint("use one step for each component, each with an `if`")
-    } else if let Some((scheme, _)) = path.split_once("://") {
-        Diagnostic::new("not-supported", format!("`{}://` sources are not supported yet", shorten(scheme)), span)
-            .hint("give the path of a file")
+    } else if let Some((scheme, _)) = path.split_once("://").filter(|_| !path.starts_with(REGISTRY)) {
+        Diagnostic::new("not-supported", format!("`{}://` sources are not supported", shorten(scheme)), span)
+            .hint("give the path of a file, or a component in a registry: oci://registry.example.com/name:1.0")
     } else if path.is_empty() || path.contains('\0') {
         Diagnostic::new("source", "not a path", span)
     } else {
