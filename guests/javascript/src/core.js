@@ -1,0 +1,219 @@
+// The module "wfhost", as a script sees it: commands, answers, messages, and the steps between them.
+import { host } from "./host.js";
+import { show } from "./show.js";
+
+export const LEVELS = { trace: 0, debug: 1, info: 2, warn: 3, error: 4 };
+
+// Values and payloads. What JSON cannot tell exactly: integers beyond 2^53 are written from BigInt.
+BigInt.prototype.toJSON = function () { return JSON.rawJSON(this.toString()); };
+function wire(value) {
+  if (value instanceof Uint8Array) return value;
+  if (value instanceof ArrayBuffer) return new Uint8Array(value);
+  if (value instanceof Blob) return value;
+  const text = JSON.stringify(value ?? null);
+  if (text === undefined) throw new TypeError(`a ${typeof value} cannot be handed on`);
+  return text;
+}
+export class Blob { constructor(o) { Object.assign(this, o); } }
+
+export class Problem extends Error {
+  constructor(kind, title = kind, more = {}) {
+    super(title);
+    for (const name of ["status", "detail", "class", "retryAfter", "data", "cause"]) if (more[name] !== undefined) this[name] = more[name];
+    this.kind = kind;
+    this.title = title;
+  }
+  get name() { return "Problem"; }
+}
+
+// "    at price (order.js:12:7)"
+const PLACE = /\(?([^()\s]+):(\d+):(\d+)\)?$/;
+function frames(error) {
+  return String(error?.stack ?? "").split("\n").filter((l) => l.trim() && !/[( ]wfhost:\d/.test(l) && !/\(native\)/.test(l)).map((l) => l.trim().replace(/^at /, ""));
+}
+function place(error) {
+  for (const frame of frames(error)) {
+    const m = PLACE.exec(frame);
+    if (m) return { path: m[1], line: +m[2], column: +m[3] };
+  }
+}
+function failure(error, kind) {
+  const at = place(error), stack = frames(error);
+  if (error instanceof Problem) {
+    let data = error.data;
+    if (typeof data === "string") { try { data = JSON.parse(data); } catch { data = { data }; } }
+    if (data !== undefined && (typeof data !== "object" || data === null || Array.isArray(data))) data = { data };
+    if (at) data = { ...data, at, stack };
+    return { kind: error.kind, title: error.title, status: error.status ?? 0, detail: error.detail, class: error.class ?? "definite",
+      retryAfter: error.retryAfter, data: data && JSON.stringify(data) };
+  }
+  let title = error instanceof Error ? (error.message ? `${error.name}: ${error.message}` : error.name) : show(error);
+  if (kind === "exception" && error instanceof Error && error.message === "interrupted") { kind = "ran-too-long"; title = "The script computed for too long without waiting"; }
+  const detail = at ? `${at.path}:${at.line}:${at.column}` + (stack.length > 1 ? "\n" + stack.join("\n") : "") : undefined;
+  return { kind, title, status: 0, detail, class: "definite",
+    data: JSON.stringify({ at, stack, cause: error?.cause && show(error.cause) }) };
+}
+
+// Commands and answers
+
+let next = 1, commands = [], main, ended, heard = 0;
+const pending = new Map();      // tag -> { resolve, reject, error, shield }
+const inbox = [], hearers = [], exits = new Map();
+let cancelled, cancelHooks = [];
+
+function command(action) {
+  const tag = next++;
+  commands.push({ tag, ...action });
+  return tag;
+}
+class Asked extends Promise {
+  static get [Symbol.species]() { return Promise; }
+}
+function ask(action) {
+  if (cancelled && !cancelHooks.closing) throw cancelProblem();
+  const error = new Problem("pending");         // its stack says who asked
+  let tag;
+  const promise = new Asked((resolve, reject) => {
+    tag = command(action);
+    pending.set(tag, { resolve, reject, error });
+  });
+  promise.tag = tag;
+  return promise;
+}
+function cancelProblem(reason = cancelled) { return new Problem("cancelled", "The script was cancelled", { detail: reason }); }
+export function drop(tag) { if (pending.has(tag)) { pending.delete(tag); command({ cancel: tag }); } }
+
+const ms = (t) => {
+  if (typeof t === "number") return t * 1000;
+  const m = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(t);
+  if (!m) throw new TypeError(`${JSON.stringify(t)} is not a duration such as 500 (ms), "30s", "5m", "24h"`);
+  return m[1] * { ms: 1e3, s: 1e6, m: 6e7, h: 3.6e9, d: 8.64e10 }[m[2]];
+};
+const timeout = (o) => (o?.timeout === undefined ? undefined : ms(o.timeout));
+
+export const sleep = (time) => ask({ sleep: ms(time) });
+export const call = (handler, args, o) => ask({ call: handler, args: wire(args), timeout: timeout(o), key: o?.idempotencyKey });
+export const signal = (name, o) => call("signal", { name }, o);
+export function spawn(entry, input, o = {}) {
+  const child = ask({ spawn: typeof entry === "function" ? entry.name : entry, input: wire(input), component: o.component, name: o.name,
+    link: o.link, detached: o.detached, narrow: o.narrow && JSON.stringify(o.narrow) });
+  child.send = (topic, body) => send({ child: child.tag }, topic, body);
+  child.cancel = () => { if (pending.has(child.tag)) command({ cancel: child.tag }); };   // answered `cancelled`
+  return child;
+}
+export const send = (to, topic, body) => { command({ send: topic, to: typeof to === "string" ? { name: to } : to, body: wire(body) }); };
+export const register = (name) => ask({ register: name });
+export const expose = (query, value) => { command({ expose: query, value: wire(value) }); };
+export const stop = (target) => { command({ stop: target }); };
+export function receive(o = {}) {
+  if (typeof o === "string") o = { topic: o };
+  if (cancelled && !cancelHooks.closing) throw cancelProblem();
+  const error = new Problem("pending");
+  return new Promise((resolve, reject) => {
+    const hearer = { ...o, resolve, reject, error };
+    hearers.push(hearer);
+    deliver();
+    if (o.timeout !== undefined && hearers.includes(hearer)) {
+      sleep(o.timeout).then(() => {
+        const i = hearers.indexOf(hearer);
+        if (i >= 0) { hearers.splice(i, 1); error.kind = "timed-out"; error.title = error.message = "No message came in time"; reject(error); }
+      }, reject);
+    }
+  });
+}
+function sameSender(a, b) { return Object.keys(b).every((k) => a[k] === b[k]); }
+function deliver() {
+  for (let h = 0; h < hearers.length;) {
+    const { topic, sender, resolve } = hearers[h];
+    const i = inbox.findIndex((m) => (topic === undefined || m.topic === topic) && (!sender || sameSender(m.sender, sender)));
+    if (i < 0) { h++; continue; }
+    hearers.splice(h, 1);
+    resolve(inbox.splice(i, 1)[0]);
+  }
+}
+export async function map(limit, items, make) {          // in order, so many at a time
+  const out = [], all = [...items];
+  let at = 0;
+  const worker = async () => { while (at < all.length) { const i = at++; out[i] = await make(all[i], i); } };
+  await Promise.all(Array.from({ length: Math.min(limit, all.length) }, worker));
+  return out;
+}
+export const log = (text, fields, level = "info") => host.log(LEVELS[level], String(text), fields === undefined ? undefined : JSON.stringify(fields));
+export const now = () => host.now() / 1000;
+export const random = (len) => host.random(len);
+export const onCancel = (f) => { cancelHooks.push(f); };
+class Renewal { constructor(entry, input) { this.entry = entry; this.input = input; } }
+export const renew = (entry, input) => { throw new Renewal(entry, input); };
+const ctx = { sleep, call, signal, spawn, send, register, expose, stop, receive, map, log, now, random, onCancel, renew, Problem };
+export default ctx;
+
+// The entries of the script: functions that it exports
+
+let entries = {}, documentation;
+function loaded(ns) {
+  for (const name of Object.keys(ns)) {
+    const f = ns[name];
+    if (typeof f === "function" && !/^class\b/.test(Function.prototype.toString.call(f))) entries[name === "default" ? "run" : name] = f;
+  }
+  documentation = ns.description;
+  if (!Object.keys(entries).length) throw new Problem("bad-script", "The script exports no function", { detail: "export async function run(ctx, input) { … }" });
+}
+function describe() {
+  const of = (f) => ({ ...(f.description && { description: f.description }), ...(f.input && { input: f.input }), ...(f.output && { output: f.output }) });
+  return JSON.stringify({ description: documentation, entries: Object.fromEntries(Object.entries(entries).map(([name, f]) => [name, of(f)])) });
+}
+
+// A step
+
+let begin, unhandled = new Map();
+function init(name, input) {
+  if (!Object.hasOwn(entries, name)) throw new Problem("unknown-entry", "The script exports no such function", { detail: `${name}; there are: ${Object.keys(entries).join(", ")}` });
+  next = host.whoami().nextTag;
+  begin = () => {
+    main = (async () => entries[name](ctx, input))();
+    main.then((value) => { ended ??= { status: "complete", value: wire(value) }; }).catch((error) => {
+      if (error instanceof Renewal) ended ??= { status: "renew", entry: error.entry, value: wire(error.input) };
+      else ended ??= { status: "failed", value: failure(error, "exception") };
+    });
+  };
+}
+function hear(events) {
+  if (begin) { const f = begin; begin = undefined; f(); }
+  for (const e of events) {
+    const p = e.tag !== undefined && pending.get(e.tag);
+    switch (e.event) {
+      case "completed": if (p) { pending.delete(e.tag); p.resolve(e.value); } break;
+      case "failed": if (p) {
+        pending.delete(e.tag);
+        const { title, data, ...rest } = e.value;
+        let parsed = data;
+        if (data !== undefined) { try { parsed = JSON.parse(data); } catch {} }
+        p.reject(Object.assign(p.error, rest, { title, message: title, data: parsed }));
+      } break;
+      case "message": inbox.push({ sender: e.sender, topic: e.topic, body: e.body }); break;
+      case "cancel": cancel(e.reason); break;
+    }
+  }
+  deliver();
+}
+function cancel(reason) {
+  cancelled = reason;
+  if (cancelHooks.length) { cancelHooks.closing = true; for (const f of cancelHooks) f(reason); return; }
+  cancelHooks.closing = true;                    // what `finally` asks for is asked for, until the grace is over
+  for (const [tag, p] of [...pending]) { drop(tag); p.reject(Object.assign(p.error, { kind: "cancelled", title: "The script was cancelled", message: "The script was cancelled", detail: reason })); }
+  for (const h of hearers.splice(0)) h.reject(Object.assign(h.error, { kind: "cancelled", title: "The script was cancelled", message: "The script was cancelled", detail: reason }));
+}
+function outcome() {
+  if (!ended && unhandled.size) {
+    const [error] = unhandled.values();
+    ended = { status: "failed", value: failure(error, "unhandled-rejection") };
+  }
+  if (!ended && !pending.size && !hearers.length)
+    ended = { status: "failed", value: failure(new Problem("never-ends", "The script waits for a promise that nothing will settle"), "") };
+  const out = { status: "blocked", ...ended, commands };
+  if (!ended && hearers.length) out.status = "idle";
+  commands = [];
+  return out;
+}
+const rejected = (promise, reason, handled) => { if (handled) unhandled.delete(promise); else unhandled.set(promise, reason); };
+host.register({ loaded, describe, init, hear, outcome, failure, rejected });

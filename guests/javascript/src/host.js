@@ -1,0 +1,3 @@
+// What the engine gives to this module alone: log, now, random, whoami, encode, decode, register.
+export const host = globalThis.__host;
+delete globalThis.__host;
