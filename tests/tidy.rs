@@ -44,10 +44,11 @@ const RUN_UPWARD: [(&str, &str); 2] =
     [("src/run/commit/parking/waking.rs", "recovery"), ("src/run/commit/stepping.rs", "recovery")];
 
 /// The parts of `cli`, the lowest first; those of one line do not import each other.
-const CLI: [&[&str]; 9] = [
+const CLI: [&[&str]; 10] = [
     &["terminal", "exit"],
     &["table"],
     &["report"],
+    &["project"],
     &["args"],
     &["store"],
     &["watch"],

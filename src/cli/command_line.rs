@@ -2,8 +2,8 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    cancel, doctor, example, fork, graph, history, inspect, logs, ls, pause, plan, ps, push, query, replay, resolve,
-    resume, retry, rm, run, signal, status, validate, verify,
+    build, cancel, doctor, example, fork, graph, history, inspect, logs, ls, new, pause, plan, ps, push, query, replay,
+    resolve, resume, retry, rm, run, signal, status, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -95,6 +95,10 @@ pub(in crate::cli) enum Command {
     Inspect(inspect::Arguments),
     /// Push a component to an OCI registry.
     Push(push::Arguments),
+    /// Make a folder to start from: a program, its workflow and the SDK of its language.
+    New(new::Arguments),
+    /// Build the component of a project, and check that it can be a step.
+    Build(build::Arguments),
     /// Write an example to start from: a workflow and its components.
     Example(example::Arguments),
     /// Check this machine: settings, pool sizes, kernel limits, folders of compiled code and runs.
@@ -121,7 +125,7 @@ impl Command {
     /// # Errors
     /// A flag, a variable of the environment or the configuration file cannot be used.
     pub(super) fn fill(&mut self, config: Option<PathBuf>) -> Result<(Settings, Option<UserError>), UserError> {
-        if matches!(self, Self::Example(_) | Self::Completions { .. } | Self::Complete { .. }) {
+        if matches!(self, Self::Example(_) | Self::New(_) | Self::Completions { .. } | Self::Complete { .. }) {
             return Ok((Settings::none(), None));
         }
         let (mut settings, unusable) = Settings::read(config, matches!(self, Self::Doctor(_)))?;
@@ -152,11 +156,14 @@ impl Command {
             Self::Validate(validate::Arguments { cache, .. })
             | Self::Plan(plan::Arguments { cache, .. })
             | Self::Graph(graph::Arguments { cache, .. })
+            | Self::Build(build::Arguments { cache, .. })
             | Self::Inspect(inspect::Arguments { cache, .. })
             | Self::Push(push::Arguments { cache, .. }) => {
                 return Unset { cache: Some(cache), ..Unset::default() };
             }
-            Self::Example(_) | Self::Completions { .. } | Self::Complete { .. } => return Unset::default(),
+            Self::Example(_) | Self::New(_) | Self::Completions { .. } | Self::Complete { .. } => {
+                return Unset::default();
+            }
         };
         Unset { data: Some(data), host, cache: None }
     }

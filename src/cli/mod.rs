@@ -1,9 +1,9 @@
 //! The command line. Data goes to standard output, everything else to standard error.
 //!
 //! Imports run one way: `command_line`, `usage` → [`commands`] → [`watch`] → [`store`] → [`args`] →
-//! [`report`] → `table`, `terminal`, `exit`. Exit codes: 0 success, 1 the run failed, 2 usage or
-//! definition error, 3 cancelled, timed out or suspended. A closed pipe is success: its reader has
-//! what it wanted.
+//! [`project`] → [`report`] → `table`, `terminal`, `exit`. Exit codes: 0 success, 1 the run failed,
+//! 2 usage or definition error, 3 cancelled, timed out or suspended. A closed pipe is success: its
+//! reader has what it wanted.
 //!
 //! The command line decides nothing: an embedder can do all of this through [`crate::host`].
 
@@ -11,6 +11,7 @@ mod args;
 mod command_line;
 mod commands;
 mod exit;
+mod project;
 mod report;
 mod store;
 mod table;
@@ -21,8 +22,8 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    cancel, completions, doctor, example, fork, graph, history, inspect, logs, ls, pause, plan, ps, push, query,
-    replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
+    build, cancel, completions, doctor, example, fork, graph, history, inspect, logs, ls, new, pause, plan, ps, push,
+    query, replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -64,6 +65,8 @@ pub fn main() -> ExitCode {
         Command::Graph(command) => graph::graph(&command, terminal),
         Command::Inspect(command) => inspect::inspect(&command, terminal),
         Command::Push(command) => reported(push::push(&command), command.json, terminal),
+        Command::New(command) => reported(new::new(&command), command.json, terminal),
+        Command::Build(command) => reported(build::build(&command, terminal), command.json, terminal),
         Command::Example(command) => reported(example::example(&command), command.json, terminal),
         Command::Doctor(command) => doctor::doctor(&command, &settings, unusable),
         Command::Completions { shell } => completions::completions(shell, CommandLine::command()),

@@ -2,17 +2,14 @@
 
 use crate::cli::args::host::CacheArguments;
 use crate::cli::args::workflow::NO_SLOTS;
+use crate::cli::commands::fitness::look;
 use crate::cli::exit::Exit;
-use crate::cli::report::compiling;
-use crate::cli::report::compiling::SAID_BYTES_MIN;
 use crate::cli::table::counted;
-use crate::cli::terminal::{Terminal, print, print_json, printable, say};
-use crate::guest::{Cancellation, Component, LoadError, Misfit};
-use crate::host::{Host, component_file};
+use crate::cli::terminal::{Terminal, print, print_json, printable};
+use crate::guest::Component;
 use crate::process::{Json, Program};
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::path::PathBuf;
 
 #[derive(Args, Debug)]
@@ -81,72 +78,6 @@ pub(in crate::cli) fn inspect(command: &Arguments, terminal: Terminal) -> anyhow
         reports => print_json(&reports)?,
     }
     Ok(exit)
-}
-
-/// Why a file cannot be a step.
-struct Unfit {
-    why: String,
-    hint: Option<String>,
-    /// Of its exports and imports.
-    misfits: Vec<Misfit>,
-}
-
-/// The component of a file.
-fn look(host: &Host, path: &str, json: bool) -> Result<Component, Unfit> {
-    let unread = |error: std::io::Error| Unfit { why: format!("{path}: {error}"), hint: None, misfits: Vec::new() };
-    let bytes = component_file::read(Path::new(path)).map_err(unread)?;
-    let compiling = || {
-        if bytes.len() as u64 >= SAID_BYTES_MIN && !json {
-            say(&compiling::text(path, bytes.len() as u64));
-        }
-    };
-    let hash = blake3::hash(&bytes);
-    Component::load_hashed(host.guests(), &bytes, hash, &Cancellation::new(), &compiling).map_err(|error| {
-        let (why, hint) = component_file::explain(path, &bytes, &error);
-        let misfits = if let LoadError::Misfit(misfits) = error { misfits } else { Vec::new() };
-        Unfit { why, hint: Some(hint), misfits }
-    })
-}
-
-impl Unfit {
-    fn say(&self, path: &str, terminal: Terminal) {
-        if self.misfits.is_empty() {
-            terminal.error(&self.why, self.hint.as_deref());
-            return;
-        }
-        terminal.error(&format!("{path} cannot be a step"), None);
-        for misfit in &self.misfits {
-            say(&printable(&describe_misfit(misfit)));
-        }
-        let hint = "wit/process.wit has the whole contract, docs/guests.md how to meet it in several languages";
-        terminal.hint(hint);
-    }
-
-    fn to_json(&self, path: &str) -> Value {
-        refused(path, &self.why, self.hint.as_deref(), &self.misfits)
-    }
-}
-
-/// A file that cannot be a step.
-fn refused(file: &str, why: &str, hint: Option<&str>, misfits: &[Misfit]) -> Value {
-    let mut value = json!({ "file": file, "fits": false, "why": why });
-    if let Some(hint) = hint {
-        value["hint"] = json!(hint);
-    }
-    if !misfits.is_empty() {
-        let mismatches = misfits.iter().map(|misfit| {
-            let found = Some(misfit.found()).filter(|found| !found.is_empty());
-            json!({ "at": misfit.at(), "expected": misfit.expected(), "found": found })
-        });
-        value["mismatches"] = mismatches.collect();
-    }
-    value
-}
-
-fn describe_misfit(misfit: &Misfit) -> String {
-    let found = misfit.found();
-    let found = if found.is_empty() { "nothing" } else { &found };
-    format!("  {}\n    expected  {}\n    found     {found}", misfit.at(), misfit.expected())
 }
 
 fn report(file: &str, component: &Component) -> Value {

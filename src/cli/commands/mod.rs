@@ -4,6 +4,7 @@
 //! A command imports no other command. What several of them share has a file of its own, named
 //! after what it is.
 
+pub(in crate::cli) mod build;
 pub(in crate::cli) mod cancel;
 pub(in crate::cli) mod completions;
 pub(in crate::cli) mod doctor;
@@ -14,6 +15,7 @@ pub(in crate::cli) mod history;
 pub(in crate::cli) mod inspect;
 pub(in crate::cli) mod logs;
 pub(in crate::cli) mod ls;
+pub(in crate::cli) mod new;
 pub(in crate::cli) mod pause;
 pub(in crate::cli) mod plan;
 pub(in crate::cli) mod ps;
@@ -32,6 +34,7 @@ pub(in crate::cli) mod verify;
 
 // What several commands share.
 mod acts;
+mod fitness;
 mod launch;
 mod listing;
 mod new_run;

@@ -19,6 +19,12 @@ pub(in crate::cli) mod kind {
     pub(in crate::cli) const BAD_DEFINITION: &str = "bad-definition";
     /// A file cannot be read.
     pub(in crate::cli) const UNREADABLE: &str = "unreadable";
+    /// A tool chain did not succeed.
+    pub(in crate::cli) const BUILD_FAILED: &str = "build-failed";
+    /// A tool of a language is not installed.
+    pub(in crate::cli) const MISSING_TOOL: &str = "missing-tool";
+    /// A component does not fit the contract.
+    pub(in crate::cli) const UNFIT: &str = "unfit";
     /// The inputs do not fit the workflow.
     pub(in crate::cli) const BAD_INPUT: &str = crate::workflow::interpreter::kind::BAD_INPUT;
     /// There is no such run, or several match.

@@ -1,0 +1,81 @@
+//! Whether a component can be a step, and if not, why not.
+
+use crate::cli::report::compiling;
+use crate::cli::report::compiling::SAID_BYTES_MIN;
+use crate::cli::terminal::{Terminal, printable, say};
+use crate::guest::{Cancellation, Component, LoadError, Misfit};
+use crate::host::{Host, component_file};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Why a file cannot be a step.
+pub(in crate::cli) struct Unfit {
+    pub(in crate::cli) why: String,
+    pub(in crate::cli) hint: Option<String>,
+    /// Of its exports and imports.
+    misfits: Vec<Misfit>,
+}
+
+/// The component of a file.
+pub(in crate::cli) fn look(host: &Host, path: &str, json: bool) -> Result<Component, Unfit> {
+    let unread = |error: std::io::Error| Unfit { why: format!("{path}: {error}"), hint: None, misfits: Vec::new() };
+    let bytes = component_file::read(Path::new(path)).map_err(unread)?;
+    load(host, path, &bytes, json)
+}
+
+/// The component of these bytes, which messages call `path`.
+pub(in crate::cli) fn load(host: &Host, path: &str, bytes: &[u8], json: bool) -> Result<Component, Unfit> {
+    let compiling = || {
+        if bytes.len() as u64 >= SAID_BYTES_MIN && !json {
+            say(&compiling::text(path, bytes.len() as u64));
+        }
+    };
+    let hash = blake3::hash(bytes);
+    Component::load_hashed(host.guests(), bytes, hash, &Cancellation::new(), &compiling).map_err(|error| {
+        let (why, hint) = component_file::explain(path, bytes, &error);
+        let misfits = if let LoadError::Misfit(misfits) = error { misfits } else { Vec::new() };
+        Unfit { why, hint: Some(hint), misfits }
+    })
+}
+
+impl Unfit {
+    /// For people, on standard error.
+    pub(in crate::cli) fn say(&self, path: &str, terminal: Terminal) {
+        if self.misfits.is_empty() {
+            terminal.error(&self.why, self.hint.as_deref());
+            return;
+        }
+        terminal.error(&format!("{path} cannot be a step"), None);
+        for misfit in &self.misfits {
+            say(&printable(&describe_misfit(misfit)));
+        }
+        let hint = "wit/process.wit has the whole contract, docs/guests.md how to meet it in several languages";
+        terminal.hint(hint);
+    }
+
+    pub(in crate::cli) fn to_json(&self, path: &str) -> Value {
+        refused(path, &self.why, self.hint.as_deref(), &self.misfits)
+    }
+}
+
+/// A file that cannot be a step.
+fn refused(file: &str, why: &str, hint: Option<&str>, misfits: &[Misfit]) -> Value {
+    let mut value = json!({ "file": file, "fits": false, "why": why });
+    if let Some(hint) = hint {
+        value["hint"] = json!(hint);
+    }
+    if !misfits.is_empty() {
+        let mismatches = misfits.iter().map(|misfit| {
+            let found = Some(misfit.found()).filter(|found| !found.is_empty());
+            json!({ "at": misfit.at(), "expected": misfit.expected(), "found": found })
+        });
+        value["mismatches"] = mismatches.collect();
+    }
+    value
+}
+
+fn describe_misfit(misfit: &Misfit) -> String {
+    let found = misfit.found();
+    let found = if found.is_empty() { "nothing" } else { &found };
+    format!("  {}\n    expected  {}\n    found     {found}", misfit.at(), misfit.expected())
+}

@@ -1,0 +1,123 @@
+//! The templates, which are folders of `guests/templates`, and the SDKs that go with them, as they
+//! are in `guests`: all in the program.
+
+use super::Language;
+use crate::cli::report::error::{UserError, kind};
+
+/// A folder to write.
+pub(super) struct Template {
+    language: Language,
+    is_script: bool,
+    folders: &'static [&'static [File]],
+    /// The commands that build and run it.
+    pub(super) commands: &'static [&'static str],
+}
+
+pub(super) struct File {
+    /// Where it is in the new folder.
+    pub(super) path: &'static str,
+    pub(super) bytes: &'static [u8],
+    /// Whether the project's name is put into it.
+    pub(super) is_named: bool,
+}
+
+/// The files of a template: `"rust" => ["Cargo.toml", …]`.
+macro_rules! template {
+    ($folder:literal => [$($name:literal),* $(,)?]) => {
+        &[
+            $(File {
+                path: $name,
+                bytes: include_bytes!(concat!("../../../../guests/templates/", $folder, "/", $name)),
+                is_named: true,
+            },)*
+            File {
+                path: ".gitignore",
+                bytes: include_bytes!(concat!("../../../../guests/templates/", $folder, "/gitignore")),
+                is_named: true,
+            },
+        ]
+    };
+}
+
+/// Files of an SDK, and where they go: `"sdk/src" => "wfhost-guest/src": ["lib.rs", …]`.
+macro_rules! sdk {
+    ($from:literal => $to:literal: [$($name:literal),* $(,)?]) => {
+        &[$(File {
+            path: concat!($to, "/", $name),
+            bytes: include_bytes!(concat!("../../../../guests/", $from, "/", $name)),
+            is_named: false,
+        },)*]
+    };
+}
+
+const TEMPLATES: &[Template] = &[Template {
+    language: Language::Rust,
+    is_script: false,
+    folders: &[
+        template!("rust" => ["Cargo.toml", "Cargo.lock", "README.md", "src/lib.rs", "workflow.yaml",
+            "wfhost-guest/Cargo.toml"]),
+        sdk!("sdk/src" => "wfhost-guest/src": ["answer.rs", "bindings.rs", "call.rs", "combine.rs", "core.rs",
+            "ctx.rs", "describe.rs", "describing.rs", "executor.rs", "heap.rs", "host.rs", "lib.rs", "message.rs",
+            "payload.rs", "problem.rs", "process.rs", "slots.rs", "tasks.rs", "testing.rs", "tests.rs"]),
+    ],
+    commands: &["wfhost build", "wfhost run workflow.yaml --input name=Ann"],
+}];
+
+/// The template of a language.
+pub(super) fn find(language: Option<Language>, is_script: bool) -> Result<&'static Template, UserError> {
+    let language = language.unwrap_or(Language::Rust);
+    let found = TEMPLATES.iter().find(|template| template.language == language && template.is_script == is_script);
+    found.ok_or_else(|| {
+        let title = format!("there are no scripts in {language:?}");
+        UserError::new(kind::USAGE, title).hint("omit --script: the template is then a program that is built")
+    })
+}
+
+impl Template {
+    pub(super) fn files(&self) -> impl Iterator<Item = &'static File> {
+        self.folders.iter().flat_map(|files| files.iter())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// All files below a folder.
+    fn below(folder: &Path, into: &mut BTreeSet<String>, prefix: &str) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
+            if entry.path().is_dir() {
+                below(&entry.path(), into, &format!("{name}/"));
+            } else {
+                into.insert(name);
+            }
+        }
+    }
+
+    fn on_disk(folder: &str, to: &str) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        below(&Path::new(env!("CARGO_MANIFEST_DIR")).join("guests").join(folder), &mut found, to);
+        found
+    }
+
+    #[track_caller]
+    fn is_whole(language: Language, is_script: bool, folders: &[(&str, &str)]) {
+        let template = find(Some(language), is_script).ok().unwrap();
+        let expected: BTreeSet<String> = folders
+            .iter()
+            .flat_map(|(folder, to)| on_disk(folder, to))
+            .map(|name| name.replace("gitignore", ".gitignore"))
+            .collect();
+        let found: BTreeSet<String> = template.files().map(|file| file.path.to_owned()).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_template_has_all_files_of_its_folders() {
+        is_whole(Language::Rust, false, &[("templates/rust", ""), ("sdk/src", "wfhost-guest/src/")]);
+    }
+}

@@ -1,0 +1,54 @@
+//! The tools of a language.
+
+use crate::cli::report::error::{UserError, kind};
+use crate::cli::terminal::{printable, say};
+use std::io::{self, Write as _};
+use std::process::{Command, Stdio};
+
+/// Whether what tools print is shown while they run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cli) enum Talk {
+    /// All of it, on standard error.
+    Shown,
+    /// Only that of a tool that fails.
+    OnFailure,
+}
+
+/// Bytes of a failed tool's text that are shown: its end. Arbitrary.
+const TEXT_MAX: usize = 64 << 10;
+
+/// Runs a tool. Returns its standard output.
+///
+/// `missing` is the hint if there is no such program.
+pub(super) fn run(command: &mut Command, talk: Talk, missing: &str) -> Result<Vec<u8>, UserError> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    command.stderr(if talk == Talk::Shown { Stdio::inherit() } else { Stdio::piped() });
+    let output = command.output().map_err(|error| {
+        if error.kind() == io::ErrorKind::NotFound {
+            UserError::new(kind::MISSING_TOOL, format!("`{name}` is not installed")).hint(missing)
+        } else {
+            UserError::new(kind::MISSING_TOOL, format!("`{name}` cannot be started: {error}"))
+        }
+    })?;
+    if output.status.success() {
+        return Ok(output.stdout);
+    }
+    if talk == Talk::OnFailure {
+        let begins = output.stderr.len().saturating_sub(TEXT_MAX);
+        say(printable(&String::from_utf8_lossy(&output.stderr[begins..])).trim_end());
+    }
+    Err(failed(&name, &output.status.to_string()))
+}
+
+/// The error of a tool that has said itself what is wrong.
+pub(super) fn failed(name: &str, status: &str) -> UserError {
+    // What it wrote comes before what is said about it.
+    let _ = io::stderr().flush();
+    UserError::new(kind::BUILD_FAILED, format!("`{name}` failed ({status}): it says above what is wrong"))
+}
+
+/// The end of a text of a tool, in one line.
+pub(super) fn line(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}

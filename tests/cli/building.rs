@@ -1,0 +1,117 @@
+//! Projects: made by `new`, built by `build`, run.
+
+use super::{command, transcript};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+fn does(folder: &Path, arguments: &[&str]) -> Output {
+    command(arguments).current_dir(folder).output().unwrap()
+}
+
+#[track_caller]
+fn tells(folder: &Path, arguments: &[&str]) -> Value {
+    let output = does(folder, arguments);
+    assert!(output.status.success(), "{}", transcript(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Variables with which cargo finds a tool chain for WebAssembly; `None` if there is none here.
+fn rust() -> Option<Vec<(String, String)>> {
+    let libdir = ["--print", "target-libdir", "--target", "wasm32-unknown-unknown"];
+    let library = std::process::Command::new("rustc").args(libdir).output().ok()?;
+    if Path::new(String::from_utf8_lossy(&library.stdout).trim()).is_dir() {
+        return Some(Vec::new());
+    }
+    // What `guests/toolchain/rust.sh` has unpacked, without its linker.
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(std::env::home_dir()?.join(".cache")))?.join("wfhost-guests/rust");
+    if !cache.join("ready").exists() {
+        eprintln!("SKIPPED: there is no Rust for WebAssembly here: guests/toolchain/rust.sh");
+        return None;
+    }
+    let at = |path: &str| cache.join(path).to_str().unwrap().to_owned();
+    Some(vec![
+        ("LD_LIBRARY_PATH".to_owned(), at("usr/lib/x86_64-linux-gnu")),
+        ("RUSTC".to_owned(), at("usr/bin/rustc")),
+        ("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER".to_owned(), at("bin/wasm-component-ld")),
+    ])
+}
+
+#[test]
+fn a_project_in_rust_is_built_and_runs() {
+    let Some(variables) = rust() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let told = tells(folder.path(), &["new", "first-step", "--lang", "rust", "--json"]);
+    assert_eq!(told["commands"][0], "wfhost build");
+    let project = folder.path().join("first-step");
+    let output = command(&["build", "--json"]).current_dir(&project).envs(variables).output().unwrap();
+    assert!(output.status.success(), "{}", transcript(&output));
+    let built: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&built["component"], &built["language"]), (&"first-step.wasm".into(), &"Rust".into()));
+    let told = tells(&project, &["run", "workflow.yaml", "--input", "name=Ann", "--json"]);
+    assert_eq!(told["outputs"]["greeting"], "Hello, Ann!");
+}
+
+#[test]
+fn a_folder_is_made_and_nothing_is_overwritten() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = does(folder.path(), &["new", "some/deep/name-2", "--lang", "rust"]);
+    assert!(output.status.success(), "{}", transcript(&output));
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(printed, "cd some/deep/name-2\nwfhost build\nwfhost run workflow.yaml --input name=Ann\n");
+    let project = folder.path().join("some/deep/name-2");
+    let read = |name: &str| std::fs::read_to_string(project.join(name)).unwrap();
+    assert!(read("Cargo.toml").contains("name = \"name-2\"") && read("workflow.yaml").contains("./name-2.wasm"));
+    assert!(!project.join("gitignore").exists() && read(".gitignore").contains("/name-2.wasm"));
+    std::fs::write(project.join("README.md"), "mine").unwrap();
+    std::fs::remove_file(project.join("Cargo.toml")).unwrap();
+    let output = does(folder.path(), &["new", "some/deep/name-2", "--lang", "rust"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(said.contains("already exists, and nothing is overwritten"), "{said}");
+    assert_eq!(read("README.md"), "mine");
+    assert!(!project.join("Cargo.toml").exists());
+    for name in ["Order", "1st", "a_b", "a-", "é", "..", "a/"] {
+        let output = does(folder.path(), &["new", name, "--lang", "rust"]);
+        let is_refused = String::from_utf8_lossy(&output.stderr).contains("cannot be the name of a project");
+        assert_eq!(is_refused, name != "a/", "{name}: {}", transcript(&output));
+    }
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |arguments: &[&str], path: &str| {
+        let output =
+            command(arguments).current_dir(folder.path()).env("PATH", path).env_remove("RUSTC").output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        told["problem"].clone()
+    };
+    let problem = refused(&["build", "--json"], "/usr/bin");
+    assert_eq!(problem["kind"], "unreadable", "{problem}");
+    assert!(problem["title"].as_str().unwrap().contains("there is no project in ."), "{problem}");
+    assert!(does(folder.path(), &["new", "one", "--lang", "rust"]).status.success());
+    let problem = refused(&["build", "one", "--json"], "/nowhere");
+    assert_eq!((&problem["kind"], &problem["title"]), (&"missing-tool".into(), &"`rustc` is not installed".into()));
+    assert!(problem["hint"].as_str().unwrap().contains("rustup.rs"), "{problem}");
+}
+
+/// A project of a mistake: the compiler's text is shown, and the file of the last build stays.
+#[test]
+fn a_build_that_fails_leaves_the_component() {
+    let Some(variables) = rust() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    assert!(does(folder.path(), &["new", "wrong", "--lang", "rust"]).status.success());
+    let project = folder.path().join("wrong");
+    std::fs::write(project.join("wrong.wasm"), "the last one").unwrap();
+    std::fs::write(project.join("Cargo.toml"), "[package]\nname = 7\n").unwrap();
+    let output = command(&["build", "wrong", "--json"]).current_dir(folder.path()).envs(variables).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["problem"]["kind"], "build-failed", "{told}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("name = 7"), "{said}");
+    assert_eq!(std::fs::read_to_string(project.join("wrong.wasm")).unwrap(), "the last one");
+}
