@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 guests=$PWD
-committed=(approval counter family fanout fib hello hostile pingpong stats wordcount conformance-rust counter-c conformance-c)
+committed=(approval counter family fanout fib hello hostile pingpong stats wordcount conformance-rust suite-rust order-rust counter-c conformance-c)
 
 check=
 if [ "${1:-}" = --check ]; then
@@ -76,6 +76,7 @@ for name in "${names[@]}"; do
     out=$built/$name.wasm
     case $name in
         conformance-rust) rust conformance "$out" ;;
+        suite-rust | order-rust) rust "$name" "$out" ;;
         conformance-c) c conformance/c/guest.c "$out" ;;
         counter-c) c examples/counter/c/guest.c "$out" ;;
         conformance-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" ;;

@@ -26,6 +26,7 @@ mod retry;
 mod signals;
 mod slow;
 mod snapshots;
+mod suite;
 mod support;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
