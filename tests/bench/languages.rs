@@ -1,0 +1,192 @@
+//! The same program in each language: the conformance suite's, on the host, as ratios to Rust.
+//!
+//! `cargo bench --bench languages [-- PART-OF-A-NAME]` runs each language that is built in a process
+//! of its own, one after the other, and prints a table: CPU time of all threads for processes and
+//! steps, elapsed time for runs, memory of the whole process for what is weighed.
+//!
+//! - first run: an empty cache of compiled code; then one process from birth to end;
+//! - next run: the same in a new host, with the code in its cache; the best of five;
+//! - process: `children`, each child from birth to end;
+//! - step: a round of `pingpong` has two steps, two messages and their records;
+//! - live: a process that waits for a signal in an instance slot, anonymous memory;
+//! - evicted: the same without a slot, which is its snapshot and what the host knows of it.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use wfhost::guest::EngineOptions;
+use wfhost::host::{Host, RunOptions, Workflow};
+
+#[derive(Deserialize)]
+struct Language {
+    name: String,
+    component: Option<String>,
+    script: Option<String>,
+}
+
+impl Language {
+    fn program(&self) -> PathBuf {
+        guests().join(self.script.as_ref().or(self.component.as_ref()).expect("a component or a script"))
+    }
+}
+
+fn guests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("guests")
+}
+
+/// What is measured of a language.
+const FIGURES: [(&str, &str); 6] =
+    [("first run", "ms"), ("next run", "ms"), ("process", "µs"), ("step", "µs"), ("live", "kB"), ("evicted", "kB")];
+
+/// Enough that what happens once is nothing beside it.
+const CHILDREN: u64 = 1_000;
+const ROUNDS: u64 = 1_000;
+const WAITING: usize = 800;
+/// The kernel counts in hundredths of a second.
+const TIMED: Duration = Duration::from_secs(2);
+
+fn main() {
+    let filter: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let text = std::fs::read_to_string(guests().join("suite/languages.json")).expect("the list of languages");
+    let languages: Vec<Language> = serde_json::from_str(&text).expect("a list of languages");
+    if let Some(name) = filter.iter().find_map(|arg| arg.strip_prefix("only=")) {
+        let language = languages.iter().find(|language| language.name == name).expect("a language");
+        println!("{}", json!(measure(&language.program())));
+        return;
+    }
+    print!("{:<20}", "");
+    for (name, unit) in FIGURES {
+        print!("{:>20}", format!("{name}, {unit}"));
+    }
+    println!();
+    let mut of_rust: Option<Vec<f64>> = None;
+    for language in &languages {
+        let is_wanted = filter.is_empty() || filter.iter().any(|part| language.name.contains(part.as_str()));
+        if language.name != "Rust" && !is_wanted {
+            continue;
+        }
+        if !language.program().exists() {
+            println!("{:<20} not built", language.name);
+            continue;
+        }
+        let program = std::env::current_exe().expect("this program");
+        let child = std::process::Command::new(program).arg(format!("only={}", language.name)).output();
+        let child = child.expect("a process");
+        let Ok(figures) = serde_json::from_slice::<Vec<f64>>(&child.stdout) else {
+            println!("{:<20} failed: {}", language.name, String::from_utf8_lossy(&child.stderr));
+            continue;
+        };
+        let rust = of_rust.get_or_insert_with(|| figures.clone());
+        print!("{:<20}", language.name);
+        for (figure, of_rust) in figures.iter().zip(rust) {
+            print!("{:>20}", format!("{figure:.1} = {:.1} x", figure / *of_rust));
+        }
+        println!();
+    }
+}
+
+/// The figures of one language, in the order of [`FIGURES`].
+fn measure(program: &Path) -> Vec<f64> {
+    let cache = tempfile::tempdir().expect("a folder");
+    let host = |slots: u32| {
+        let options =
+            EngineOptions { slots: Some(slots), cache_dir: Some(cache.path().into()), ..EngineOptions::default() };
+        Host::builder().workers(1).guests(options).build().expect("a host")
+    };
+    let run = |slots: u32| {
+        let start = Instant::now();
+        let host = host(slots);
+        let workflow = workflow(&host, program, "twice", 1);
+        outputs(&host, &workflow, json!(21));
+        (start.elapsed().as_secs_f64() * 1e3, host)
+    };
+    let (first, _) = run(64);
+    let next = (0..5).map(|_| run(64).0).fold(f64::INFINITY, f64::min);
+    let host = host(64);
+    let children = workflow(&host, program, "children", 1);
+    let timed = |workflow: &Workflow, input: Value, per: u64| {
+        outputs(&host, workflow, input.clone());
+        let (start, mut rounds) = (cpu(), 0);
+        while cpu() - start < TIMED {
+            outputs(&host, workflow, input.clone());
+            rounds += 1;
+        }
+        (cpu() - start).as_secs_f64() * 1e6 / (rounds * per) as f64
+    };
+    let process = timed(&children, json!({ "n": CHILDREN }), CHILDREN);
+    let pingpong = workflow(&host, program, "pingpong", 1);
+    let step = timed(&pingpong, json!({ "rounds": ROUNDS }), 2 * ROUNDS);
+    let live = waiting(&host, program, 0);
+    drop(host);
+    // The first one holds the slot.
+    let evicted = waiting(&self::host_of_one_slot(cache.path()), program, 1);
+    vec![first, next, process, step, live, evicted]
+}
+
+fn host_of_one_slot(cache: &Path) -> Host {
+    let options = EngineOptions { slots: Some(2), cache_dir: Some(cache.into()), ..EngineOptions::default() };
+    Host::builder().workers(1).guests(options).build().expect("a host")
+}
+
+/// Steps that run one entry with the run's input.
+fn workflow(host: &Host, program: &Path, entry: &str, copies: usize) -> Workflow {
+    let steps: Vec<Value> = (0..copies)
+        .map(|n| json!({ "id": format!("s{n}"), "uses": "guest", "entry": entry, "with": "${ .inputs.input }" }))
+        .collect();
+    let text = json!({
+        "inputs": { "input": { "required": false } },
+        "components": { "guest": { "source": program, "limits": { "memory": "256MiB" } } },
+        "steps": steps,
+    });
+    host.parse("languages.yaml", &text.to_string(), guests()).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn outputs(host: &Host, workflow: &Workflow, input: Value) {
+    let inputs = Map::from_iter([("input".to_owned(), input)]);
+    let outcome = host.start(workflow, inputs, RunOptions::default()).expect("it starts").wait();
+    assert!(outcome.result.is_ok(), "{}", outcome.to_json());
+}
+
+/// Kilobytes of one process that waits for a signal.
+fn waiting(host: &Host, program: &Path, before: usize) -> f64 {
+    // Fewer than there are slots, where they are to stay live.
+    let count = if before == 0 { 40 } else { WAITING };
+    let waits = |copies: usize| {
+        let workflow = workflow(host, program, "signal", copies);
+        let inputs = Map::from_iter([("input".to_owned(), json!({ "name": "go" }))]);
+        let run = host.start(&workflow, inputs, RunOptions::default()).expect("it starts");
+        let begun = Instant::now();
+        let is_waiting = || run.inner().signals().iter().any(|signal| signal.waiting == copies);
+        while !is_waiting() {
+            assert!(begun.elapsed() < Duration::from_mins(1) && run.outcome().is_none(), "{:?}", run.processes());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        run
+    };
+    // What is made once is made for these.
+    let first = waits(5);
+    let start = anonymous_kb();
+    let run = waits(count);
+    let each = (anonymous_kb() - start) / count as f64;
+    for run in [first, run] {
+        run.kill("it was weighed");
+        run.wait();
+    }
+    each
+}
+
+/// CPU time of all threads of this process.
+fn cpu() -> Duration {
+    let text = std::fs::read_to_string("/proc/self/stat").expect("Linux");
+    let after_name = text.rsplit(") ").next().expect("a line");
+    let ticks: u64 = after_name.split(' ').skip(11).take(2).map(|field| field.parse::<u64>().expect("ticks")).sum();
+    // The kernel's unit for this file on all architectures that Rust has std for.
+    Duration::from_millis(10 * ticks)
+}
+
+fn anonymous_kb() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/smaps_rollup").expect("Linux");
+    let line = text.lines().find_map(|line| line.strip_prefix("Anonymous:")).expect("a figure");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
