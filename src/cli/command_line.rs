@@ -2,8 +2,8 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    build, cancel, doctor, example, fork, graph, history, inspect, logs, ls, new, pause, plan, ps, push, query, replay,
-    resolve, resume, retry, rm, run, signal, status, validate, verify,
+    build, cancel, dev, doctor, example, fork, graph, history, inspect, logs, ls, new, pause, plan, ps, push, query,
+    replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -99,6 +99,8 @@ pub(in crate::cli) enum Command {
     New(new::Arguments),
     /// Build the component of a project, and check that it can be a step.
     Build(build::Arguments),
+    /// Run a workflow again whenever one of its files changes.
+    Dev(dev::Arguments),
     /// Write an example to start from: a workflow and its components.
     Example(example::Arguments),
     /// Check this machine: settings, pool sizes, kernel limits, folders of compiled code and runs.
@@ -161,6 +163,7 @@ impl Command {
             | Self::Push(push::Arguments { cache, .. }) => {
                 return Unset { cache: Some(cache), ..Unset::default() };
             }
+            Self::Dev(command) => return Unset { host: Some(&mut command.host), ..Unset::default() },
             Self::Example(_) | Self::New(_) | Self::Completions { .. } | Self::Complete { .. } => {
                 return Unset::default();
             }

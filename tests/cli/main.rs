@@ -5,6 +5,7 @@ mod building;
 mod commands;
 mod compiling;
 mod completions;
+mod developing;
 mod documents;
 mod durable;
 mod endings;

@@ -4,13 +4,13 @@ use crate::cli::args::host::CacheArguments;
 use crate::cli::args::workflow::NO_SLOTS;
 use crate::cli::commands::fitness;
 use crate::cli::exit::Exit;
-use crate::cli::project::{Project, Talk};
+use crate::cli::project::{self, Project, Talk};
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::process::Program as _;
 use clap::{Args, ValueHint};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 #[derive(Args, Debug)]
@@ -47,11 +47,11 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) fn build(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let begins = Instant::now();
     let project = Project::find(&command.folder)?;
-    let made = project.build(if command.json { Talk::OnFailure } else { Talk::Shown })?;
-    let path = command.output.clone().unwrap_or_else(|| beside(&command.folder, &made.name));
+    let built = project.build(if command.json { Talk::OnFailure } else { Talk::Shown })?;
+    let path = command.output.clone().unwrap_or_else(|| project.component());
     let shown = path.display().to_string();
     let host = command.cache.builder(NO_SLOTS).workers(1).build().map_err(UserError::from)?;
-    let component = match fitness::load(&host, &shown, &made.bytes, command.json) {
+    let component = match fitness::load(&host, &shown, &built, command.json) {
         Ok(component) => component,
         Err(unfit) if command.json => {
             let error = UserError::new(kind::UNFIT, unfit.why.clone()).hint_maybe(unfit.hint.clone());
@@ -65,36 +65,18 @@ pub(in crate::cli) fn build(command: &Arguments, terminal: Terminal) -> Result<E
             return Ok(Exit::Usage);
         }
     };
-    write(&path, &made.bytes)?;
+    project::write(&path, &built)?;
     let seconds = begins.elapsed().as_secs_f64();
     if command.json {
-        let bytes = made.bytes.len();
         let (digest, language) = (component.digest().to_string(), project.language.name());
         print_json(&json!({
-            "component": shown, "digest": digest, "bytes": bytes, "language": language,
+            "component": shown, "digest": digest, "bytes": built.len(), "language": language,
             "seconds": (seconds * 1000.0).round() / 1000.0,
         }))?;
         return Ok(Exit::Success);
     }
-    let kilobytes = made.bytes.len().div_ceil(1000);
-    say(&format!("built {} ({kilobytes} kB) in {seconds:.1} s: it can be a step", made.name));
+    let kilobytes = built.len().div_ceil(1000);
+    say(&format!("built {} ({kilobytes} kB) in {seconds:.1} s: it can be a step", project.name));
     print(&shown)?;
     Ok(Exit::Success)
-}
-
-/// The file of a project's component.
-fn beside(folder: &Path, name: &str) -> PathBuf {
-    let file = format!("{name}.wasm");
-    if folder == Path::new(".") { PathBuf::from(file) } else { folder.join(file) }
-}
-
-/// Writes the file whole: a run that reads it meanwhile has the old one or the new one.
-fn write(path: &Path, bytes: &[u8]) -> Result<(), UserError> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(".new");
-    let written = std::fs::write(&temporary, bytes).and_then(|()| std::fs::rename(&temporary, path));
-    written.map_err(|error| {
-        let _ = std::fs::remove_file(&temporary);
-        UserError::new(kind::UNREADABLE, format!("cannot write {}: {error}", path.display()))
-    })
 }

@@ -39,24 +39,27 @@ impl Language {
 }
 
 /// A folder with a program that can become a component.
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) struct Project {
     pub(in crate::cli) folder: PathBuf,
     pub(in crate::cli) language: Language,
-}
-
-/// What a tool chain has made.
-pub(in crate::cli) struct Made {
-    /// What the project calls itself.
+    /// As the project's own file has it.
     pub(in crate::cli) name: String,
-    /// The component. A language's own builder may leave a core module.
-    pub(in crate::cli) bytes: Vec<u8>,
 }
 
 impl Project {
     /// The project in that folder; `None` if there is none.
     pub(in crate::cli) fn of(folder: &Path) -> Option<Self> {
         let language = Language::ALL.into_iter().find(|language| folder.join(language.mark()).is_file())?;
-        Some(Self { folder: folder.to_owned(), language })
+        let text = std::fs::read_to_string(folder.join(language.mark())).ok()?;
+        let name = match language {
+            Language::Rust => toml_name(&text, "package"),
+        };
+        let name = name.or_else(|| {
+            let folder = folder.canonicalize().ok()?;
+            Some(folder.file_name()?.to_str()?.to_owned())
+        })?;
+        Some(Self { folder: folder.to_owned(), language, name })
     }
 
     /// The project in that folder.
@@ -71,15 +74,73 @@ impl Project {
         })
     }
 
+    /// The file that its component is written to if the user names no other.
+    pub(in crate::cli) fn component(&self) -> PathBuf {
+        let file = format!("{}.wasm", self.name);
+        if self.folder == Path::new(".") { PathBuf::from(file) } else { self.folder.join(file) }
+    }
+
     /// Runs the language's tool chain, and makes a component of a core module.
     ///
     /// # Errors
     /// Fails if a tool is missing or does not succeed, or the module has no contract.
-    pub(in crate::cli) fn build(&self, talk: Talk) -> Result<Made, UserError> {
-        let Made { name, bytes } = match self.language {
+    pub(in crate::cli) fn build(&self, talk: Talk) -> Result<Vec<u8>, UserError> {
+        let bytes = match self.language {
             Language::Rust => rust::build(&self.folder, talk),
         }?;
-        let bytes = component::of(bytes, &name)?;
-        Ok(Made { name, bytes })
+        component::of(bytes, &self.name)
+    }
+}
+
+/// Writes a component whole: a run that reads it meanwhile has the old one or the new one.
+///
+/// # Errors
+/// Fails if it cannot be written.
+pub(in crate::cli) fn write(path: &Path, component: &[u8]) -> Result<(), UserError> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let written = std::fs::write(&temporary, component).and_then(|()| std::fs::rename(&temporary, path));
+    written.map_err(|error| {
+        let _ = std::fs::remove_file(&temporary);
+        UserError::new(kind::UNREADABLE, format!("cannot write {}: {error}", path.display()))
+    })
+}
+
+/// The `name` in a table of a file in TOML, as the tools of a language write it.
+fn toml_name(text: &str, table: &str) -> Option<String> {
+    let header = format!("[{table}]");
+    let lines = text.lines().map(str::trim).skip_while(|line| *line != header).skip(1);
+    let mut values = lines.take_while(|line| !line.starts_with('[')).filter_map(|line| line.split_once('='));
+    let (_, value) = values.find(|(key, _)| key.trim() == "name")?;
+    let value = value.trim().strip_prefix(['"', '\''])?;
+    Some(value.split(['"', '\'']).next()?.to_owned()).filter(|name| is_name(name))
+}
+
+/// Whether a name can be that of a file.
+fn is_name(name: &str) -> bool {
+    let is_plain = |one: char| one.is_alphanumeric() || "-_.".contains(one);
+    !name.is_empty() && !name.starts_with('.') && name.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_has_the_name_of_its_file_or_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Project::of(folder.path()), None);
+        let named = |text: &str| {
+            std::fs::write(folder.path().join("Cargo.toml"), text).unwrap();
+            Project::of(folder.path()).unwrap().name
+        };
+        assert_eq!(
+            named("[lib]\nname = \"no\"\n[package]\nname = \"first-step\" # mine\n[x]\nname = 'y'"),
+            "first-step"
+        );
+        let own = folder.path().canonicalize().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+        for text in ["[package]\n", "[package]\nname = \"../x\"", "[package]\nname = 7", "name = \"x\""] {
+            assert_eq!(named(text), own, "{text}");
+        }
     }
 }

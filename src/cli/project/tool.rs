@@ -3,6 +3,7 @@
 use crate::cli::report::error::{UserError, kind};
 use crate::cli::terminal::{printable, say};
 use std::io::{self, Write as _};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Whether what tools print is shown while they run.
@@ -46,6 +47,12 @@ pub(super) fn failed(name: &str, status: &str) -> UserError {
     // What it wrote comes before what is said about it.
     let _ = io::stderr().flush();
     UserError::new(kind::BUILD_FAILED, format!("`{name}` failed ({status}): it says above what is wrong"))
+}
+
+/// What a tool has written.
+pub(super) fn made(path: &Path) -> Result<Vec<u8>, UserError> {
+    let unread = |error| UserError::new(kind::UNREADABLE, format!("cannot read {}: {error}", path.display()));
+    std::fs::read(path).map_err(unread)
 }
 
 /// The end of a text of a tool, in one line.
