@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
+use crate::{Ctx, FromPayload};
+
 /// The description of one entry.
 #[derive(Clone, Debug)]
 pub struct Described {
@@ -11,6 +13,12 @@ pub struct Described {
     pub docs: &'static [&'static str],
     /// The JSON Schema of its input.
     pub input: Option<Value>,
+}
+
+/// Returns the JSON Schema of an entry's input, which follows from its type; `None` if nothing can be
+/// said of the type.
+pub fn input_schema<I: FromPayload, F>(_: impl FnOnce(Ctx, I) -> F) -> Option<Value> {
+    I::schema()
 }
 
 /// Returns a description as JSON: `description`, and `entries`, each with its `description` and the
@@ -81,5 +89,17 @@ mod tests {
         let value: Value = serde_json::from_str(&text).unwrap();
         let run = json!({ "description": "Does it.\n\nAll.", "input": { "type": "string" } });
         assert_eq!(value, json!({ "description": "A guest.", "entries": { "run": run, "silent": {} } }));
+    }
+
+    #[test]
+    fn the_schema_follows_from_the_type_of_the_input() {
+        async fn double(_: Ctx, n: u8) -> Result<u8, crate::Problem> {
+            Ok(2 * n)
+        }
+        async fn any(_: Ctx, _: crate::Payload) -> Result<(), crate::Problem> {
+            Ok(())
+        }
+        assert_eq!(input_schema(double), Some(json!({ "type": "integer", "minimum": 0, "maximum": 255 })));
+        assert_eq!(input_schema(any), None);
     }
 }

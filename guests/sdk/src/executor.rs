@@ -119,8 +119,9 @@ impl Executor {
 /// wfhost_guest::export! { "double" => double }
 /// ```
 ///
-/// With documentation, and optionally the JSON Schema of inputs, the component also exports
-/// `describe`, so that hosts know both: first the component's text, then the entries'.
+/// With documentation the component also exports `describe`, so that hosts know it: first the
+/// component's text, then the entries', each with the JSON Schema of its input. The schema follows
+/// from the type of the input, or stands in braces after the entry.
 ///
 /// ```
 /// # use wfhost_guest::{Ctx, Problem};
@@ -146,14 +147,14 @@ macro_rules! export {
             &[$($crate::Described {
                 name: $name,
                 docs: &[$($doc),*],
-                input: $crate::export! { @schema $($($schema)*)? },
+                input: $crate::export! { @schema $entry; $($($schema)*)? },
             }),+]
         }
     };
-    (@schema) => {
-        ::core::option::Option::None
+    (@schema $entry:path;) => {
+        $crate::input_schema($entry)
     };
-    (@schema $($schema:tt)+) => {
+    (@schema $entry:path; $($schema:tt)+) => {
         ::core::option::Option::Some($crate::json!({ $($schema)+ }))
     };
     (@process $($name:literal => $entry:path),+) => {

@@ -67,6 +67,7 @@ mod message;
 mod payload;
 mod problem;
 mod process;
+mod schema;
 mod slots;
 mod tasks;
 #[cfg(not(target_arch = "wasm32"))]
@@ -83,7 +84,7 @@ pub use bindings::wfhost::process::types::{
 pub use call::{Call, Child, Spawn};
 pub use combine::{Either, join, join_all, select, select_all, try_join_all, try_map};
 pub use ctx::{Ctx, Elapsed};
-pub use describe::{Described, describe_nowhere, description};
+pub use describe::{Described, describe_nowhere, description, input_schema};
 pub use executor::{Entry, Executor, Task, start};
 pub use host::{Host, Identity, Imports, Level};
 pub use message::{Cancelled, Exits, Receive, Sent};

@@ -1,9 +1,11 @@
 //! Payloads to and from a guest's types: serde types as JSON, `Payload` and `Bytes` unchanged.
 
 use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::bindings::wfhost::process::types::{Message, Payload, Problem};
 use crate::problem::not_json;
+use crate::schema;
 
 /// Bytes that are not JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -21,6 +23,11 @@ pub trait FromPayload: Sized {
     /// # Errors
     /// Fails if the payload does not fit the type.
     fn from_payload(payload: Payload) -> Result<Self, Problem>;
+
+    /// Returns the JSON Schema of what fits; `None` if it is not known.
+    fn schema() -> Option<Value> {
+        None
+    }
 }
 
 impl<T: Serialize> IntoPayload for T {
@@ -32,6 +39,10 @@ impl<T: Serialize> IntoPayload for T {
 impl<T: DeserializeOwned> FromPayload for T {
     fn from_payload(payload: Payload) -> Result<Self, Problem> {
         payload.parse()
+    }
+
+    fn schema() -> Option<Value> {
+        schema::of::<T>()
     }
 }
 
