@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 guests=$PWD
-committed=(approval counter family fanout fib hello hostile pingpong stats wordcount conformance-rust suite-rust order-rust counter-c conformance-c)
+committed=(approval counter family fanout fib hello hostile pingpong stats wordcount conformance-rust suite-rust order-rust counter-c conformance-c suite-c order-c)
 
 check=
 if [ "${1:-}" = --check ]; then
@@ -63,6 +63,11 @@ c() { # <source> <component>
     printf 'c: wit-bindgen 0.61.1, zig 0.17.0, wasm-tools 1.254.0\n' >"$2.toolchain"
 }
 
+c_sdk() { # <source> <component>
+    toolchain/c-sdk.sh "$2" "$1"
+    printf 'c: zig 0.17.0, wasm-tools 1.254.0\n' >"$2.toolchain"
+}
+
 # Where wasm-tools is installed already.
 check_imports() { # <component>
     local tool=$cache/tools/bin/wasm-tools imports
@@ -78,6 +83,8 @@ for name in "${names[@]}"; do
         conformance-rust) rust conformance "$out" ;;
         suite-rust | order-rust) rust "$name" "$out" ;;
         conformance-c) c conformance/c/guest.c "$out" ;;
+        suite-c) c_sdk suite/c/suite.c "$out" ;;
+        order-c) c_sdk suite/c/order.c "$out" ;;
         counter-c) c examples/counter/c/guest.c "$out" ;;
         conformance-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" ;;
         conformance-py) out=$on_demand/$name.wasm && conformance/py/build.sh "$out" ;;
