@@ -72,9 +72,9 @@ pub(crate) async fn parallel(ctx: Ctx, calls: Vec<Call>) -> Result<Value, Proble
 
 pub(crate) async fn settle(ctx: Ctx, calls: Vec<Call>) -> Result<Vec<Value>, Problem> {
     let answers = join_all(calls.into_iter().map(|call| call.of(&ctx))).await;
-    let settled = |answer| match answer {
-        Ok(value) => json!({ "value": Value::from(value) }),
-        Err(problem) => json!({ "problem": Problem::from(problem).kind }),
+    let settled = |answer: Result<Value, Problem>| match answer {
+        Ok(value) => json!({ "value": value }),
+        Err(problem) => json!({ "problem": problem.kind }),
     };
     Ok(answers.into_iter().map(settled).collect())
 }

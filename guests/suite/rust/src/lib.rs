@@ -82,7 +82,7 @@ async fn logs(ctx: Ctx, _: Ignored) -> Result<(), Problem> {
 
 async fn random(ctx: Ctx, _: Ignored) -> Result<Value, Problem> {
     let (one, other) = (ctx.random::<16>(), ctx.random::<16>());
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| bytes.iter().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
     ctx.call::<()>("note", [hex(&one), hex(&other)]).await?;
     Ok(json!({ "length": one.len(), "differ": one != other }))
 }
