@@ -15,7 +15,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 guests=$PWD
-committed=(approval counter family fanout fib hello hostile pingpong stats wordcount conformance-rust suite-rust order-rust counter-c conformance-c suite-c order-c)
+committed=(approval counter family fanout fib hello hostile pingpong stats wordcount conformance-rust suite-rust order-rust counter-c conformance-c script-js suite-c order-c)
 
 check=
 if [ "${1:-}" = --check ]; then
@@ -33,7 +33,8 @@ if [ -n "$check" ]; then
     trap 'rm -rf "$built"' EXIT
     if [ $# -eq 0 ] && [ ! -x "$cache/tools/bin/wit-bindgen" ]; then
         names=("${names[@]/%*-c/}")
-        say "the guests in C: not compared, as guests/toolchain/tools.sh has not been run here"
+        names=("${names[@]/%script-js/}")
+        say "the guests in C, and the script engine: not compared, as guests/toolchain/tools.sh has not been run here"
     fi
 fi
 target=$guests/target
@@ -72,7 +73,7 @@ c_sdk() { # <source> <component>
 check_imports() { # <component>
     local tool=$cache/tools/bin/wasm-tools imports
     [ -x "$tool" ] || return 0
-    imports=$("$tool" component wit "$1" | grep -E '^  import ' | grep -vE 'wfhost:process/(types|host)@' || true)
+    imports=$("$tool" component wit "$1" | grep -E '^  import ' | grep -vE 'wfhost:process/(types|host|engine)@' || true)
     [ -z "$imports" ] || { say "$1 imports more than the host's interface: $imports"; exit 1; }
 }
 
@@ -88,6 +89,10 @@ for name in "${names[@]}"; do
         counter-c) c examples/counter/c/guest.c "$out" ;;
         conformance-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" ;;
         conformance-py) out=$on_demand/$name.wasm && conformance/py/build.sh "$out" ;;
+        script-js)
+            script-js/build.sh "$out"
+            printf 'script-js: rquickjs-sys 0.14.0, sucrase 3.35.1, esbuild 0.28.2, wasmtime 50.0.1\n' >"$out.toolchain"
+            ;;
         recursion-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" recursion.js ;;
         recursion-py) out=$on_demand/$name.wasm && conformance/py/build.sh "$out" recursion ;;
         *)

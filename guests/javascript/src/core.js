@@ -48,7 +48,8 @@ function failure(error, kind) {
       retryAfter: error.retryAfter, data: data && JSON.stringify(data) };
   }
   let title = error instanceof Error ? (error.message ? `${error.name}: ${error.message}` : error.name) : show(error);
-  if (kind === "exception" && error instanceof Error && error.message === "interrupted") { kind = "ran-too-long"; title = "The script computed for too long without waiting"; }
+  // The engine ends a loop that would use up the fuel: at `load` the kind stays `bad-script`.
+  if (kind === "ran-too-long" || (error instanceof Error && error.message === "interrupted")) title = "The script computed for too long without waiting";
   const detail = at ? `${at.path}:${at.line}:${at.column}` + (stack.length > 1 ? "\n" + stack.join("\n") : "") : undefined;
   return { kind, title, status: 0, detail, class: "definite",
     data: JSON.stringify({ at, stack, cause: error?.cause && show(error.cause) }) };
