@@ -24,8 +24,7 @@ fn rust() -> Option<Vec<(String, String)>> {
         return Some(Vec::new());
     }
     // What `guests/toolchain/rust.sh` has unpacked, without its linker.
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(std::env::home_dir()?.join(".cache")))?.join("wfhost-guests/rust");
+    let cache = tools().join("rust");
     if !cache.join("ready").exists() {
         eprintln!("SKIPPED: there is no Rust for WebAssembly here: guests/toolchain/rust.sh");
         return None;
@@ -51,6 +50,50 @@ fn a_project_in_rust_is_built_and_runs() {
     assert_eq!((&built["component"], &built["language"]), (&"first-step.wasm".into(), &"Rust".into()));
     let told = tells(&project, &["run", "workflow.yaml", "--input", "name=Ann", "--json"]);
     assert_eq!(told["outputs"]["greeting"], "Hello, Ann!");
+}
+
+/// Where `guests/toolchain` keeps the tools of guests.
+fn tools() -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    cache.or_else(|| Some(std::env::home_dir()?.join(".cache"))).unwrap().join("wfhost-guests")
+}
+
+/// The PATH with zig in it; `None` if it is not installed.
+fn zig() -> Option<String> {
+    let path = std::env::var("PATH").unwrap();
+    let zig = tools().join("tools/zig/bin");
+    let is_there = |folder: PathBuf| ["zig", "python-zig"].iter().any(|name| folder.join(name).exists());
+    if is_there(zig.clone()) {
+        return Some(format!("{}:{path}", zig.display()));
+    }
+    if std::env::split_paths(&path).any(is_there) {
+        return Some(path);
+    }
+    eprintln!("SKIPPED: there is no zig here: guests/toolchain/tools.sh");
+    None
+}
+
+/// Makes, builds and runs a project; `test` is its README's command, which passes.
+#[track_caller]
+fn works(language: &str, path: &str, test: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    tells(folder.path(), &["new", "first-step", "--lang", language, "--json"]);
+    let project = folder.path().join("first-step");
+    let readme = std::fs::read_to_string(project.join("README.md")).unwrap();
+    assert!(readme.contains(&test.join(" ")), "{readme}");
+    let output = command(&["build", "--json"]).current_dir(&project).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{}", transcript(&output));
+    let told = tells(&project, &["run", "workflow.yaml", "--input", "name=Ann", "--json"]);
+    assert_eq!(told["outputs"]["greeting"], "Hello, Ann!");
+    let mut command = std::process::Command::new(test[0]);
+    let output = command.args(&test[1..]).current_dir(&project).env("PATH", path).output().unwrap();
+    assert!(output.status.success(), "{}", transcript(&output));
+}
+
+#[test]
+fn a_project_in_c_is_built_and_runs_and_its_tests_pass() {
+    let Some(path) = zig() else { return };
+    works("c", &path, &["make", "test"]);
 }
 
 #[test]

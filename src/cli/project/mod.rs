@@ -5,9 +5,11 @@
 //!   says.
 //! - **I2** What a tool chain makes is read and checked as any component.
 
+mod c;
 mod component;
 mod rust;
 mod tool;
+mod zig;
 
 use crate::cli::report::error::{UserError, kind};
 use std::path::{Path, PathBuf};
@@ -18,15 +20,17 @@ pub(in crate::cli) use tool::Talk;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) enum Language {
     Rust,
+    C,
 }
 
 impl Language {
-    const ALL: [Self; 1] = [Self::Rust];
+    const ALL: [Self; 2] = [Self::Rust, Self::C];
 
     /// As people write it.
     pub(in crate::cli) fn name(self) -> &'static str {
         match self {
             Self::Rust => "Rust",
+            Self::C => "C",
         }
     }
 
@@ -34,6 +38,7 @@ impl Language {
     fn mark(self) -> &'static str {
         match self {
             Self::Rust => "Cargo.toml",
+            Self::C => "wfhost.h",
         }
     }
 }
@@ -54,6 +59,7 @@ impl Project {
         let text = std::fs::read_to_string(folder.join(language.mark())).ok()?;
         let name = match language {
             Language::Rust => toml_name(&text, "package"),
+            Language::C => None,
         };
         let name = name.or_else(|| {
             let folder = folder.canonicalize().ok()?;
@@ -87,6 +93,7 @@ impl Project {
     pub(in crate::cli) fn build(&self, talk: Talk) -> Result<Vec<u8>, UserError> {
         let bytes = match self.language {
             Language::Rust => rust::build(&self.folder, talk),
+            Language::C => c::build(&self.folder, talk),
         }?;
         component::of(bytes, &self.name)
     }

@@ -3,7 +3,7 @@
 use crate::cli::report::error::{UserError, kind};
 use crate::cli::terminal::{printable, say};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Whether what tools print is shown while they run.
@@ -47,6 +47,59 @@ pub(super) fn failed(name: &str, status: &str) -> UserError {
     // What it wrote comes before what is said about it.
     let _ = io::stderr().flush();
     UserError::new(kind::BUILD_FAILED, format!("`{name}` failed ({status}): it says above what is wrong"))
+}
+
+/// The folder of a project where a Python environment keeps programs.
+const ENVIRONMENT: &str = ".venv/bin";
+
+/// A program: of the Python environment in the project's folder, or of the PATH.
+pub(super) fn find(folder: &Path, name: &str) -> Option<PathBuf> {
+    let own = folder.join(ENVIRONMENT);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::iter::once(own)
+        .chain(std::env::split_paths(&path))
+        .map(|folder| folder.join(name))
+        .find(|file| is_program(file))?;
+    // The tool starts in another folder.
+    std::path::absolute(found).ok()
+}
+
+fn is_program(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(file).is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+}
+
+/// The command that installs a package of PyPI where [`find`] looks for it.
+pub(super) fn in_environment(package: &str) -> String {
+    format!("python3 -m venv .venv && .venv/bin/pip install {package}")
+}
+
+/// A folder that is removed with this value.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(super) fn new() -> Result<Self, UserError> {
+        use std::os::unix::fs::DirBuilderExt as _;
+        let mut unique = [0; 16];
+        let unwritten =
+            |why: String| UserError::new(kind::UNREADABLE, format!("cannot make a temporary folder: {why}"));
+        getrandom::fill(&mut unique).map_err(|error| unwritten(error.to_string()))?;
+        let folder = std::env::temp_dir().join(format!("wfhost-build-{:032x}", u128::from_le_bytes(unique)));
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&folder);
+        made.map_err(|error| unwritten(format!("{}: {error}", folder.display())))?;
+        Ok(Self(folder))
+    }
+
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What stays is in the folder for temporary files.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
 }
 
 /// What a tool has written.

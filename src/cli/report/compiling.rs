@@ -2,9 +2,13 @@
 
 use crate::cli::terminal::{in_line, say};
 use crate::host::CompileNotice;
+use std::time::Duration;
 
 /// A smaller component compiles in a second or so, without a message. Arbitrary.
 pub(in crate::cli) const SAID_BYTES_MIN: u64 = 1 << 20;
+
+/// What takes less is not reported when it has ended. Arbitrary.
+const SAID_TIME_MIN: Duration = Duration::from_secs(1);
 
 /// `compiling order.wasm (12 MB)`.
 pub(in crate::cli) fn text(component: &str, bytes: u64) -> String {
@@ -12,14 +16,18 @@ pub(in crate::cli) fn text(component: &str, bytes: u64) -> String {
     format!("compiling {} ({} MB)", in_line(name), bytes.div_ceil(1_000_000))
 }
 
+/// `compiled order.wasm in 6.2 s`, if it took long.
+pub(in crate::cli) fn ended(component: &str, took: Duration) -> Option<String> {
+    let name = component.rsplit('/').next().unwrap_or(component);
+    (took >= SAID_TIME_MIN).then(|| format!("compiled {} in {:.1} s", in_line(name), took.as_secs_f64()))
+}
+
 /// The same for a command that shows no run.
 pub(in crate::cli) fn say_compiling(quiet: bool) -> impl Fn(&CompileNotice<'_>) + Send + Sync + 'static {
-    move |news| {
-        if let CompileNotice::Begins { component, bytes } = news
-            && *bytes >= SAID_BYTES_MIN
-            && !quiet
-        {
-            say(&text(component, *bytes));
-        }
+    move |news| match news {
+        _ if quiet => {}
+        CompileNotice::Begins { component, bytes } if *bytes >= SAID_BYTES_MIN => say(&text(component, *bytes)),
+        CompileNotice::Begins { .. } => {}
+        CompileNotice::Ended { component, took } => ended(component, *took).iter().for_each(|line| say(line)),
     }
 }

@@ -109,8 +109,11 @@ impl Session {
                 CompileNotice::Begins { component, bytes } if *bytes >= SAID_BYTES_MIN => {
                     follower.compiling(Some(compiling::text(component, *bytes)));
                 }
-                CompileNotice::Ended { .. } => follower.compiling(None),
                 CompileNotice::Begins { .. } => {}
+                CompileNotice::Ended { component, took } => {
+                    follower.compiling(None);
+                    compiling::ended(component, *took).into_iter().for_each(|line| follower.note(line));
+                }
             }
         }
     }

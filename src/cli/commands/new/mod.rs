@@ -41,6 +41,7 @@ pub(in crate::cli) struct Arguments {
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) enum Language {
     Rust,
+    C,
 }
 
 /// Letters of a name. Arbitrary.

@@ -39,29 +39,42 @@ macro_rules! template {
     };
 }
 
-/// Files of an SDK, and where they go: `"sdk/src" => "wfhost-guest/src": ["lib.rs", …]`.
+/// Files of an SDK, and where they go: `"sdk/src" => "wfhost-guest/src/": ["lib.rs", …]`.
 macro_rules! sdk {
     ($from:literal => $to:literal: [$($name:literal),* $(,)?]) => {
         &[$(File {
-            path: concat!($to, "/", $name),
+            path: concat!($to, $name),
             bytes: include_bytes!(concat!("../../../../guests/", $from, "/", $name)),
             is_named: false,
         },)*]
     };
 }
 
-const TEMPLATES: &[Template] = &[Template {
-    language: Language::Rust,
-    is_script: false,
-    folders: &[
-        template!("rust" => ["Cargo.toml", "Cargo.lock", "README.md", "src/lib.rs", "workflow.yaml",
+const BUILD_AND_RUN: &[&str] = &["wfhost build", "wfhost run workflow.yaml --input name=Ann"];
+
+const TEMPLATES: &[Template] = &[
+    Template {
+        language: Language::Rust,
+        is_script: false,
+        folders: &[
+            template!("rust" => ["Cargo.toml", "Cargo.lock", "README.md", "src/lib.rs", "workflow.yaml",
             "wfhost-guest/Cargo.toml"]),
-        sdk!("sdk/src" => "wfhost-guest/src": ["answer.rs", "bindings.rs", "call.rs", "combine.rs", "core.rs",
+            sdk!("sdk/src" => "wfhost-guest/src/": ["answer.rs", "bindings.rs", "call.rs", "combine.rs", "core.rs",
             "ctx.rs", "describe.rs", "describing.rs", "executor.rs", "heap.rs", "host.rs", "lib.rs", "message.rs",
-            "payload.rs", "problem.rs", "process.rs", "slots.rs", "tasks.rs", "testing.rs", "tests.rs"]),
-    ],
-    commands: &["wfhost build", "wfhost run workflow.yaml --input name=Ann"],
-}];
+            "payload.rs", "problem.rs", "process.rs", "schema.rs", "slots.rs", "tasks.rs", "testing.rs", "tests.rs"]),
+        ],
+        commands: BUILD_AND_RUN,
+    },
+    Template {
+        language: Language::C,
+        is_script: false,
+        folders: &[
+            template!("c" => ["Makefile", "README.md", "step.c", "step_test.c", "workflow.yaml"]),
+            sdk!("c" => "": ["wfhost.h", "wfhost_test.h"]),
+        ],
+        commands: BUILD_AND_RUN,
+    },
+];
 
 /// The template of a language.
 pub(super) fn find(language: Option<Language>, is_script: bool) -> Result<&'static Template, UserError> {
@@ -119,5 +132,8 @@ mod tests {
     #[test]
     fn a_template_has_all_files_of_its_folders() {
         is_whole(Language::Rust, false, &[("templates/rust", ""), ("sdk/src", "wfhost-guest/src/")]);
+        // Of the folder of an SDK only what a project needs is taken.
+        let (c, own) = (find(Some(Language::C), false).ok().unwrap(), on_disk("templates/c", ""));
+        assert_eq!(c.files().count(), own.len() + 2);
     }
 }
