@@ -96,8 +96,9 @@ pub use {serde, serde_json, serde_json::json};
 #[doc(hidden)]
 pub use wit_bindgen::rt as wit_bindgen_rt;
 
-/// The examples of the guide are compiled.
+/// The examples of the guides are compiled.
 #[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 #[doc = include_str!("../../../docs/guests.md")]
 struct Guide;
 
