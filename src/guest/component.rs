@@ -7,11 +7,12 @@ use super::engine::GuestEngine;
 use super::linked::check_names;
 use super::loaded::{Loaded, Note};
 use super::problem::LoadError;
+use super::script::{ScriptError, ScriptSource};
 use super::snapshot::Verdict;
 use super::stored;
 use super::survey::{BYTES_MAX, Survey};
 use crate::process::{
-    Body, Json, Permit, Problem, ProcessInit, ProcessSnapshot, Program, SnapshotError, SnapshotSupport,
+    Body, Json, Permit, Problem, ProcessInit, ProcessSnapshot, Program, SnapshotError, SnapshotSupport, problem::kind,
 };
 use std::sync::Arc;
 
@@ -72,6 +73,49 @@ impl Component {
 }
 
 impl Component {
+    /// Returns whether scripts can be made of it: it exports `script`.
+    pub fn is_script_engine(&self) -> bool {
+        self.loaded.is_script_engine() && self.loaded.script().is_none()
+    }
+
+    /// Makes a script: a program whose source is loaded into instances of this engine. The first
+    /// source is the script, the others are its modules. It is loaded once to see that it can be.
+    ///
+    /// May take seconds: not for a worker.
+    ///
+    /// # Errors
+    /// Fails if this is no script engine, it imports more than the sources, something is wrong with
+    /// it, or it was cancelled.
+    pub fn script(
+        &self,
+        sources: impl Into<Arc<[ScriptSource]>>,
+        cancellation: &Cancellation,
+    ) -> Result<Self, ScriptError> {
+        if !self.is_script_engine() {
+            return Err(ScriptError::NoEngine);
+        }
+        let loaded = Arc::new(Loaded::script_of(&self.loaded, sources.into()));
+        loaded.examine(cancellation)?;
+        Ok(Self { loaded })
+    }
+
+    /// Translates a source into the language that this script engine runs: TypeScript into
+    /// JavaScript. May take seconds: not for a worker.
+    ///
+    /// # Errors
+    /// Returns the problem that the engine finds in it, or of which it dies.
+    pub fn translate(&self, source: ScriptSource) -> Result<String, Problem> {
+        if !self.is_script_engine() {
+            return Err(Problem::new(kind::BAD_SCRIPT, "The component is no script engine"));
+        }
+        self.loaded.translate(source)
+    }
+
+    /// The sources of a script; none of any other component.
+    pub fn sources(&self) -> &[ScriptSource] {
+        self.loaded.script().map_or(&[], |script| script.sources())
+    }
+
     /// What the component consists of.
     pub fn survey(&self) -> &Survey {
         self.loaded.survey()

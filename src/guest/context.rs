@@ -5,7 +5,7 @@ use super::options::EngineOptions;
 use super::snapshot::{Handles, SnapshotView};
 use super::wasi::{Wasi, WasiView};
 use super::work::HostWork;
-use crate::process::{Limits, LogLine, Output, ProcessInit, Random, Tag, Timestamp};
+use crate::process::{Limits, LogLine, Output, Pid, ProcessInit, Random, Tag, Timestamp};
 use std::sync::Arc;
 use std::task::Poll;
 use wasmtime::{Store, StoreContextMut, Trap};
@@ -29,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) work: HostWork,
     /// The handles of the store, bound on first use. Each binding of them adds to the store.
     pub(crate) handles: Option<Arc<Handles>>,
+    /// A script is being loaded: the guest may not depend on anything else.
+    is_loading: bool,
 }
 
 /// The part of the context that a guest can see, and that therefore belongs to its snapshot.
@@ -77,6 +79,7 @@ impl Context {
             wasi: Wasi::default(),
             hostcall_bytes_max: hostcall_bytes_max(&init.limits, transcodes),
             handles: None,
+            is_loading: false,
             init,
         }
     }
@@ -138,6 +141,27 @@ impl Context {
     /// Ends instantiation: calls from now on are made by steps.
     pub(crate) fn instantiated(&mut self) {
         self.host_calls_at_start = Some(self.host_calls);
+    }
+
+    /// Begins to load a script: until it has ended, the default limits hold, and random numbers are
+    /// the same for every process. Returns the limits of this one.
+    pub(crate) fn begin_load(&mut self) -> Arc<Limits> {
+        self.is_loading = true;
+        self.random = Some(Random::new(&[0; 32], Pid::ROOT));
+        self.limiter.replace_limits(Arc::default())
+    }
+
+    /// Ends that, with what [`Self::begin_load`] has returned.
+    pub(crate) fn end_load(&mut self, own: Arc<Limits>) {
+        self.is_loading = false;
+        self.random = None;
+        self.limiter.replace_limits(own);
+        self.discard_log();
+    }
+
+    /// Whether a script is being loaded.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.is_loading
     }
 
     /// Fills `bytes` from the process's stream.

@@ -98,7 +98,7 @@ fn guest_problem(error: &wasmtime::Error, context: &Context, phase: Phase) -> Pr
     problem.with_detail(detail)
 }
 
-fn memory_exhausted() -> Problem {
+pub(crate) fn memory_exhausted() -> Problem {
     Problem::new(kind::MEMORY_EXHAUSTED, "The guest needs more memory than it may have")
 }
 

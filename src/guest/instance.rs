@@ -4,6 +4,7 @@ use super::binding::Binding;
 use super::context::{Context, prepare};
 use super::loaded::Loaded;
 use super::metering::INSTANTIATE_FUEL;
+use super::script::give_birth;
 use super::spares;
 use crate::process::{Allocation, Grants, Limits, Payload, Pid, ProcessInit, Tag, Timestamp};
 use std::sync::Arc;
@@ -78,10 +79,19 @@ impl Source {
                 let mut store = *store;
                 prepare(&mut store, now, INSTANTIATE_FUEL);
                 let linked = loaded.linked(allocation).expect("invariant: its store is of there");
-                match linked.instantiate(&mut store).await {
-                    Ok(binding) => Ok(Instance { store, binding }),
-                    Err(error) => Err((store, error)),
+                let binding = match linked.instantiate(&mut store).await {
+                    Ok(binding) => binding,
+                    Err(error) => return Err((store, error)),
+                };
+                if let Some(script) = loaded.script() {
+                    let born;
+                    (store, born) = give_birth(&loaded, script, &*binding, store).await;
+                    if let Err(error) = born {
+                        return Err((store, error));
+                    }
+                    store.data_mut().begin_step(now);
                 }
+                Ok(Instance { store, binding })
             }
         }
     }

@@ -46,6 +46,11 @@ impl Linked {
         self.exports.has_snapshot()
     }
 
+    /// Whether the component exports `script`.
+    pub(crate) fn is_script_engine(&self) -> bool {
+        self.exports.has_script()
+    }
+
     /// A store for a guest with that init, with all its limits.
     pub(crate) fn store(&self, options: &EngineOptions, init: &Arc<ProcessInit>) -> Store<Context> {
         new_store(self.pre.engine(), options, init, self.transcodes)
@@ -68,7 +73,7 @@ impl Linked {
 /// Refuses a component that cannot fit, by the names of its imports and exports: compiling it would
 /// take long, and be of no use. Their types are known once it is compiled.
 pub(super) fn check_names(survey: &Survey) -> Result<(), LoadError> {
-    let unknown = survey.imports.iter().filter(|import| !offers::is_offered(import));
+    let unknown = survey.imports.iter().filter(|import| !offers::is_offered_to(import, &survey.exports));
     let mut misfits: Vec<_> = unknown.map(|import| Misfit::import_missing(import)).collect();
     let has = |contract: &&dyn binding::Contract| survey.exports.iter().any(|export| export == contract.interface());
     if !binding::CONTRACTS.iter().any(has) {

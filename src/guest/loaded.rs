@@ -1,25 +1,32 @@
 //! What all guests of a component share.
 
 use super::cache;
+use super::compiler::Cancellation;
+use super::death::host_fault;
 use super::engine::GuestEngine;
 use super::linked::Linked;
 use super::problem::LoadError;
 use super::sandbox::Sandbox;
+use super::script::{self, Script, ScriptError, ScriptSource};
 use super::snapshot::{self, Template, Verdict};
 use super::spares::{self, Reuse};
 use super::survey::Survey;
-use crate::process::{Allocation, Form, Json, Permit, Problem, SnapshotSupport, problem::kind};
+use crate::process::{Allocation, Form, Json, Permit, Problem, SnapshotSupport};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-/// A component that is loaded into an engine.
+/// Fuel that loading a script takes from which its image is learned at once, not when enough of
+/// its guests have ended. Derived: learning costs about two loads and some milliseconds.
+const EAGER_FUEL: u64 = 20_000_000;
+
+/// A component that is loaded into an engine, or a script in one.
 pub(crate) struct Loaded {
     engine: Arc<GuestEngine>,
     digest: Arc<str>,
-    pool: Linked,
-    /// The same for guests that live outside the pool, and for throw-away instances. Made when
-    /// first needed: it copies the code.
-    on_demand: OnceLock<Result<Linked, String>>,
+    /// A script has those of its engine.
+    linked: Arc<LinkedTwice>,
+    /// `None` if it is a component of its own.
+    script: Option<Script>,
     permit: Permit,
     hash: blake3::Hash,
     note: Note,
@@ -29,6 +36,14 @@ pub(crate) struct Loaded {
     encoding_fails: AtomicBool,
     description: OnceLock<Result<Option<Json>, Problem>>,
     reuse: Reuse,
+}
+
+/// A component in both engines.
+struct LinkedTwice {
+    pool: Linked,
+    /// The same for guests that live outside the pool, and for throw-away instances. Made when
+    /// first needed: it copies the code.
+    on_demand: OnceLock<Result<Linked, String>>,
 }
 
 impl Drop for Loaded {
@@ -77,8 +92,8 @@ impl Loaded {
             digest: format!("blake3:{}", hash.to_hex()).into(),
             permit,
             reuse: Reuse::new(permit, engine.options().snapshots && note.verdict.snapshottable()),
-            pool,
-            on_demand: OnceLock::new(),
+            linked: Arc::new(LinkedTwice { pool, on_demand: OnceLock::new() }),
+            script: None,
             hash,
             note,
             template: OnceLock::new(),
@@ -87,37 +102,86 @@ impl Loaded {
         })
     }
 
+    /// A script: sources for an engine.
+    pub(super) fn script_of(engine: &Arc<Self>, sources: Arc<[ScriptSource]>) -> Self {
+        let hash = script::hash(engine.hash(), &sources);
+        let note = engine.note.clone();
+        Self {
+            engine: Arc::clone(&engine.engine),
+            digest: format!("blake3:{}", hash.to_hex()).into(),
+            linked: Arc::clone(&engine.linked),
+            script: Some(Script::new(Arc::clone(engine), sources)),
+            permit: engine.permit,
+            reuse: Reuse::new(engine.permit, engine.may_be_snapshotted()),
+            hash,
+            note,
+            template: OnceLock::new(),
+            encoding_fails: AtomicBool::new(false),
+            description: OnceLock::new(),
+        }
+    }
+
+    /// Loads the script once, to see whether it can be, and asks it for its description.
+    ///
+    /// # Errors
+    /// Fails if its engine refuses it, or the caller cancels.
+    pub(super) fn examine(self: &Arc<Self>, cancellation: &Cancellation) -> Result<(), ScriptError> {
+        let script = self.script.as_ref().ok_or(ScriptError::NoEngine)?;
+        let sandbox = self.sandbox().map_err(|reason| ScriptError::Wrong(host_fault(reason)))?;
+        let findings = script::examine(&sandbox, script, cancellation)?;
+        let _ = self.description.set(findings.description);
+        if findings.fuel > EAGER_FUEL {
+            spares::learn_now(self);
+        }
+        Ok(())
+    }
+
+    /// Translates a source by this script engine.
+    ///
+    /// # Errors
+    /// Returns the problem that the engine finds in it, or of which it dies.
+    pub(super) fn translate(&self, source: ScriptSource) -> Result<String, Problem> {
+        script::translate(&self.sandbox().map_err(host_fault)?, source)
+    }
+
+    /// What distinguishes it from its engine, if it is a script.
+    pub(crate) fn script(&self) -> Option<&Script> {
+        self.script.as_ref()
+    }
+
+    /// Whether it exports `script`.
+    pub(super) fn is_script_engine(&self) -> bool {
+        self.linked.pool.is_script_engine()
+    }
+
     /// The component as it is instantiated there.
     ///
     /// # Errors
     /// Returns why there is no engine for it: a fault of the host's.
     pub(crate) fn linked(&self, allocation: Allocation) -> Result<&Linked, &str> {
         match allocation {
-            Allocation::Pool => Ok(&self.pool),
+            Allocation::Pool => Ok(&self.linked.pool),
             Allocation::OnDemand => {
-                self.on_demand.get_or_init(|| self.link_on_demand()).as_ref().map_err(String::as_str)
+                self.linked.on_demand.get_or_init(|| self.link_on_demand()).as_ref().map_err(String::as_str)
             }
         }
     }
 
     /// Whether [`Self::linked`] has to link first, which copies the code.
     pub(crate) fn has_to_link(&self, allocation: Allocation) -> bool {
-        allocation == Allocation::OnDemand && self.on_demand.get().is_none()
+        allocation == Allocation::OnDemand && self.linked.on_demand.get().is_none()
     }
 
     fn link_on_demand(&self) -> Result<Linked, String> {
         let (engine, linker) = self.engine.on_demand().map_err(|error| error.to_string())?;
-        let component = cache::transfer(self.pool.pre.component(), engine)?;
+        let component = cache::transfer(self.linked.pool.pre.component(), engine)?;
         let _ = component.initialize_copy_on_write_image();
         Linked::new(linker, &component, &self.note.survey).map_err(|error| error.to_string())
     }
 
     /// The component's own description, asked for once; `None` if it has no such export.
     pub(crate) fn describe(&self) -> Result<Option<Json>, Problem> {
-        let describe = || match self.sandbox() {
-            Ok(sandbox) => sandbox.describe(),
-            Err(reason) => Err(Problem::new(kind::HOST_FAULT, "There is no sandbox").with_detail(reason)),
-        };
+        let describe = || self.sandbox().map_err(host_fault)?.describe();
         self.description.get_or_init(describe).clone()
     }
 
@@ -132,13 +196,21 @@ impl Loaded {
         if !self.may_be_snapshotted() {
             return None;
         }
-        let probe = || self.sandbox()?.template(self.hash()).map_err(|error| error.to_string());
+        let probe = || match &self.script {
+            None => self.sandbox()?.template(self.hash()).map_err(|error| error.to_string()),
+            Some(script) => script::template(&self.sandbox()?, script, self.hash()),
+        };
         self.template.get_or_init(probe).as_ref().ok()
     }
 
     /// Whether [`Self::template`] has to learn first, which takes some milliseconds.
     pub(crate) fn has_to_learn(&self) -> bool {
         self.may_be_snapshotted() && self.template.get().is_none()
+    }
+
+    /// Whether [`Self::template`] is known.
+    pub(crate) fn has_template(&self) -> bool {
+        self.template.get().is_some_and(Result::is_ok)
     }
 
     fn may_be_snapshotted(&self) -> bool {
@@ -160,7 +232,7 @@ impl Loaded {
 
     /// Whether it exports `snapshot`.
     pub(crate) fn exports_snapshot(&self) -> bool {
-        self.pool.exports_snapshot()
+        self.linked.pool.exports_snapshot()
     }
 
     /// Records that a guest was lost while encoding its own state.
@@ -186,7 +258,7 @@ impl Loaded {
 
     /// The name of the interface by which its instances are stepped.
     pub(crate) fn contract(&self) -> &'static str {
-        self.pool.contract()
+        self.linked.pool.contract()
     }
 
     pub(crate) fn reuse(&self) -> &Reuse {

@@ -11,6 +11,10 @@ pub(crate) const INSTANTIATE_FUEL: u64 = 100_000_000;
 /// Fuel for `describe`. Arbitrary: a hundredth of a second, and more for interpreters.
 pub(crate) const DESCRIBE_FUEL: u64 = 50_000_000;
 
+/// Fuel for loading or translating a script, in its own time: no process is charged for it.
+/// Arbitrary: ten seconds. A bundle of a megabyte takes one.
+pub(crate) const LOAD_FUEL: u64 = 10_000_000_000;
+
 /// Fuel for `close`. Arbitrary: a millisecond.
 pub(crate) const CLOSE_FUEL: u64 = 1_000_000;
 
@@ -172,6 +176,16 @@ impl Limiter {
     pub(crate) fn inherit(&mut self, last: &Self) {
         self.memory_bytes = last.memory_bytes;
         self.table_elements = last.table_elements;
+    }
+
+    /// Sets other limits, and returns those that held until now.
+    pub(crate) fn replace_limits(&mut self, limits: Arc<Limits>) -> Arc<Limits> {
+        std::mem::replace(&mut self.limits, limits)
+    }
+
+    /// Whether it has no more than its limits allow.
+    pub(crate) fn is_within_limits(&self) -> bool {
+        self.memory_bytes <= self.limits.memory_bytes && self.table_elements <= self.limits.table_elements
     }
 
     /// Forgets refusals of earlier steps.

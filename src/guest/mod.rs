@@ -50,6 +50,9 @@ mod poll;
 mod wasi;
 mod work;
 
+// Programs that are data to a component.
+mod script;
+
 // A guest as a run sees it.
 mod body;
 mod death;
@@ -68,5 +71,9 @@ pub use images::Images;
 pub use inspect::Misfit;
 pub use options::{EngineOptions, Profile};
 pub use problem::{CompileBound, EngineError, FunctionLocation, LoadError};
+pub use script::{
+    MODULES_MAX as SCRIPT_MODULES_MAX, SOURCE_BYTES_MAX as SCRIPT_SOURCE_BYTES_MAX,
+    SOURCES_BYTES_MAX as SCRIPT_BYTES_MAX, ScriptError, ScriptForm, ScriptSource,
+};
 pub use sizing::slots_max;
 pub use survey::{BYTES_MAX as COMPONENT_BYTES_MAX, Survey};

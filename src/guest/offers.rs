@@ -2,10 +2,15 @@
 
 use super::{binding, wasi};
 
-/// Whether an import of that name can be met: by the same interface, in a version that semantic
-/// versioning calls compatible.
-pub(crate) fn is_offered(import: &str) -> bool {
-    offered().any(|offered| is_compatible(offered, import))
+/// Whether an import of that name can be met for a component with these exports: by the same
+/// interface, in a version that semantic versioning calls compatible. What script engines need is
+/// offered to them alone.
+pub(crate) fn is_offered_to(import: &str, exports: &[String]) -> bool {
+    let for_engines = |offered: &str| binding::CONTRACTS.iter().any(|contract| contract.engine_interface() == offered);
+    let is_engine =
+        || binding::CONTRACTS.iter().any(|contract| exports.iter().any(|one| one == contract.script_interface()));
+    let found = offered().find(|offered| is_compatible(offered, import));
+    found.is_some_and(|offered| !for_engines(offered) || is_engine())
 }
 
 /// The names of everything that is offered.
@@ -38,12 +43,19 @@ mod tests {
 
     #[test]
     fn compatible_versions_of_the_same_interface_are_offered() {
-        assert!(is_offered("wfhost:process/host@0.1.0"));
-        assert!(is_offered("wfhost:process/types@0.1.7"));
-        assert!(!is_offered("wfhost:process/host@0.2.0"));
-        assert!(!is_offered("wfhost:process/host@1.1.0"));
-        assert!(!is_offered("wfhost:process/host"));
-        assert!(!is_offered("wfhost:process/host@0.1.0-rc.1"));
-        assert!(!is_offered("acme:process/host@0.1.0"));
+        assert!(is_offered_to("wfhost:process/host@0.1.0", &[]));
+        assert!(is_offered_to("wfhost:process/types@0.1.7", &[]));
+        assert!(!is_offered_to("wfhost:process/host@0.2.0", &[]));
+        assert!(!is_offered_to("wfhost:process/host@1.1.0", &[]));
+        assert!(!is_offered_to("wfhost:process/host", &[]));
+        assert!(!is_offered_to("wfhost:process/host@0.1.0-rc.1", &[]));
+        assert!(!is_offered_to("acme:process/host@0.1.0", &[]));
+    }
+
+    #[test]
+    fn only_script_engines_are_told_the_fuel_left() {
+        let engine = "wfhost:process/engine@0.1.0";
+        assert!(!is_offered_to(engine, &["wfhost:process/guest@0.1.0".into()]));
+        assert!(is_offered_to(engine, &["wfhost:process/script@0.1.0".into()]));
     }
 }

@@ -4,6 +4,7 @@
 //! functions and limiters may be. Ours are not (I1 of the room). A future is pending only because
 //! its slice of fuel is used up: it asks for nothing but the next poll.
 
+use super::compiler::Cancellation;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
@@ -20,4 +21,15 @@ pub(super) fn block_on<F: Future>(future: F) -> F::Output {
             return output;
         }
     }
+}
+
+/// Runs a future to its end on this thread. `None` if it was cancelled between two slices.
+pub(super) fn block_until<F: Future>(future: F, cancellation: &Cancellation) -> Option<F::Output> {
+    let mut future = pin!(future);
+    while !cancellation.is_cancelled() {
+        if let Poll::Ready(output) = poll_once(future.as_mut()) {
+            return Some(output);
+        }
+    }
+    None
 }

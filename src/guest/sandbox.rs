@@ -4,15 +4,15 @@
 //! They live outside the pool, so that they take none of its slots, in the engine that allocates on
 //! demand and collects core dumps. It runs the very same compiled code.
 
-use super::binding::{self, Returned};
+use super::binding::{Binding, Returned};
 use super::context::Context;
-use super::death::{Phase, classify};
+use super::death::{Phase, lost_problem};
 use super::linked::Linked;
 use super::metering::{DESCRIBE_FUEL, INSTANTIATE_FUEL};
 use super::options::EngineOptions;
 use super::poll::block_on;
 use super::snapshot::{Template, Unfit};
-use crate::process::{Death, Grants, Json, Limits, Payload, Pid, Problem, ProcessInit, Tag, problem::kind};
+use crate::process::{Grants, Json, Limits, Payload, Pid, Problem, ProcessInit, Tag, problem::kind};
 use std::sync::Arc;
 use wasmtime::Store;
 
@@ -31,7 +31,13 @@ impl<'a> Sandbox<'a> {
         Self { linked, options }
     }
 
-    fn store(&self) -> Store<Context> {
+    /// The component.
+    pub(crate) fn linked(&self) -> &Linked {
+        self.linked
+    }
+
+    /// A store for one more instance.
+    pub(crate) fn store(&self) -> Store<Context> {
         self.linked.store(self.options, &Arc::new(throw_away_init()))
     }
 
@@ -42,20 +48,20 @@ impl<'a> Sandbox<'a> {
 
     /// The component's own description; `None` if it has no such export.
     pub(crate) fn describe(&self) -> Result<Option<Json>, Problem> {
-        let Some(contract) = binding::contract_of(self.linked.pre.component()) else { return Ok(None) };
         let mut store = self.store();
         store.set_fuel(INSTANTIATE_FUEL).expect("invariant: engines of guests count fuel");
-        let died = |error, store: &Store<Context>, phase| match classify(&error, store.data(), phase) {
-            Death::Guest(problem) | Death::Lost(problem) | Death::Host(problem) => problem,
-        };
-        let instance = match block_on(self.linked.pre.instantiate_async(&mut store)) {
-            Ok(instance) => instance,
-            Err(error) => return Err(died(error, &store, Phase::Instantiation)),
-        };
+        match block_on(self.linked.instantiate(&mut store)) {
+            Ok(binding) => Self::describe_in(store, &*binding),
+            Err(error) => Err(lost_problem(&error, store.data(), Phase::Instantiation)),
+        }
+    }
+
+    /// The description that an instance gives.
+    pub(crate) fn describe_in(mut store: Store<Context>, binding: &dyn Binding) -> Result<Option<Json>, Problem> {
         store.set_fuel(DESCRIBE_FUEL).expect("invariant: engines of guests count fuel");
-        let Some(call) = contract.describe(store, &instance) else { return Ok(None) };
+        let Some(call) = binding.describe(store) else { return Ok(None) };
         let Returned { store, result } = block_on(call);
-        let text = result.map_err(|error| died(error, &store, Phase::Step))?;
+        let text = result.map_err(|error| lost_problem(&error, store.data(), Phase::Step))?;
         Json::parse(text).map(Some).map_err(|error| {
             Problem::new(kind::BAD_JSON, "The component's description is not JSON").with_detail(error.to_string())
         })

@@ -206,11 +206,16 @@ pub(super) fn forget(loaded: &Loaded) {
     }
 }
 
-/// Learns how a component's instances are reset, once enough of its guests have ended: on a thread
-/// of its own, as it takes some milliseconds.
+/// Learns how a component's instances are reset, once enough of its guests have ended.
 fn learn(loaded: &Arc<Loaded>) {
-    let reuse = loaded.reuse();
-    if reuse.ended.fetch_add(1, Relaxed) < LEARN_AFTER || reuse.learning.swap(true, Relaxed) {
+    if loaded.reuse().ended.fetch_add(1, Relaxed) >= LEARN_AFTER {
+        learn_now(loaded);
+    }
+}
+
+/// Learns that on a thread of its own, as it takes some milliseconds.
+pub(super) fn learn_now(loaded: &Arc<Loaded>) {
+    if loaded.reuse().learning.swap(true, Relaxed) {
         return;
     }
     let loaded = Arc::clone(loaded);

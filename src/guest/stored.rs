@@ -180,7 +180,7 @@ fn restore_packed(loaded: &Loaded, store: &mut Store<Context>, held: &Held) -> w
     restore_image(loaded, store, &snapshot)
 }
 
-fn restore_image(loaded: &Loaded, store: &mut Store<Context>, snapshot: &Snapshot) -> wasmtime::Result<()> {
+pub(super) fn restore_image(loaded: &Loaded, store: &mut Store<Context>, snapshot: &Snapshot) -> wasmtime::Result<()> {
     let template = loaded.template().expect("invariant: the image is of this template");
     let handles = handles(template, store)?;
     template.restore(&mut *store, &handles, snapshot)?;

@@ -23,6 +23,11 @@ impl HostWork {
         self.owed = self.owed.saturating_add(fuel);
     }
 
+    /// The debt.
+    pub(crate) fn owed(&self) -> u64 {
+        self.owed
+    }
+
     /// Returns the debt and clears it.
     pub(crate) fn take(&mut self) -> u64 {
         std::mem::take(&mut self.owed)

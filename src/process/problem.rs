@@ -181,6 +181,9 @@ pub mod kind {
     pub const BAD_STATE: &str = "bad-state";
     /// The component does not fit the world.
     pub const BAD_COMPONENT: &str = "bad-component";
+    /// A script cannot be loaded: its syntax is wrong, it imports what is not there, or it fails
+    /// before any of its entry points is called.
+    pub const BAD_SCRIPT: &str = "bad-script";
     /// A tag is not greater than the one before.
     pub const BAD_TAG: &str = "bad-tag";
     /// A number of the contract is 2^53 or more.

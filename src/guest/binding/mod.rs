@@ -9,8 +9,10 @@ mod v0_1_0;
 
 use super::context::Context;
 use super::inspect::Misfit;
+use super::script::{Refusal, ScriptSource};
 use crate::process::{Command, Event, Payload, Problem, Status};
 use std::pin::Pin;
+use std::sync::Arc;
 use wasmtime::Store;
 use wasmtime::component::{Component, Instance, InstancePre, Linker};
 
@@ -34,8 +36,11 @@ pub(crate) trait Contract: Send + Sync {
     /// Returns each export that is missing or has another type.
     fn resolve(&self, pre: &InstancePre<Context>) -> Result<Box<dyn Exports>, Vec<Misfit>>;
 
-    /// Calls `describe`. `None` if the instance does not export it with the contract's type.
-    fn describe(&self, store: Store<Context>, instance: &Instance) -> Option<Call<String>>;
+    /// The name of the interface that a script engine exports.
+    fn script_interface(&self) -> &'static str;
+
+    /// The name of the interface that is offered to script engines only.
+    fn engine_interface(&self) -> &'static str;
 }
 
 /// The exports of one component, from which bindings are made.
@@ -45,6 +50,10 @@ pub(crate) trait Exports: Send + Sync {
 
     /// Whether the guest encodes its state itself: [`Binding::save`] and [`Binding::load`] exist.
     fn has_snapshot(&self) -> bool;
+
+    /// Whether the component is a script engine: [`Binding::load_script`] and
+    /// [`Binding::translate`] exist.
+    fn has_script(&self) -> bool;
 }
 
 /// The result of a call. It returns the store, whatever happened.
@@ -65,6 +74,9 @@ pub(crate) struct Outcome {
 
 /// The functions of one instance.
 pub(crate) trait Binding: Send + Sync {
+    /// Calls `describe`. `None` if the instance does not export it with the contract's type.
+    fn describe(&self, store: Store<Context>) -> Option<Call<String>>;
+
     /// Calls `init`.
     fn init(&self, store: Store<Context>, entry: String, input: Payload) -> Call<Result<(), Problem>>;
 
@@ -79,6 +91,12 @@ pub(crate) trait Binding: Send + Sync {
 
     /// Calls `load` of the same interface.
     fn load(&self, store: Store<Context>, state: Vec<u8>) -> Option<Call<Result<(), Problem>>>;
+
+    /// Calls `load` of the interface `script`. `None` if the guest is no script engine.
+    fn load_script(&self, store: Store<Context>, sources: Arc<[ScriptSource]>) -> Option<Call<Result<(), Refusal>>>;
+
+    /// Calls `translate` of the same interface.
+    fn translate(&self, store: Store<Context>, source: ScriptSource) -> Option<Call<Result<String, Problem>>>;
 }
 
 /// The contract whose interface a component exports.

@@ -6,6 +6,7 @@ use super::image::{Image, Key};
 use super::pagemap::KernelTrust;
 use super::state::GlobalValue;
 use crate::guest::poll::block_on;
+use std::sync::atomic::Ordering;
 use wasmtime::component::InstancePre;
 use wasmtime::{
     AsContextMut, Global, GlobalType, Instance, Memory, MemoryType, Module, Mutability, Store, Val, ValType,
@@ -131,6 +132,33 @@ impl Template {
             }
         }
         Ok(Handles { memories, globals })
+    }
+
+    /// What is known about a component whose fresh instances are those of this one after something
+    /// was loaded into them, as into the store at hand. `component` is its digest.
+    ///
+    /// # Errors
+    /// Fails if a global holds a reference.
+    ///
+    /// # Panics
+    /// If `handles` were bound to another store.
+    pub fn after<T: 'static>(
+        &self,
+        mut store: impl AsContextMut<Data = T>,
+        handles: &Handles,
+        component: [u8; 32],
+    ) -> Result<Self, Unfit> {
+        let images: Vec<_> = handles.memories.iter().map(|memory| Image::of(memory.data(store.as_context()))).collect();
+        let mut fresh_globals = Vec::with_capacity(handles.globals.len());
+        for global in &handles.globals {
+            let value = GlobalValue::of(&global.get(&mut store));
+            fresh_globals.push(value.ok_or(Unfit::Unseen("a mutable global that holds a reference"))?);
+        }
+        let (memories, globals) = (self.memories.clone(), self.globals.clone());
+        let key = Key { component, image: image_digest(&memories, &globals, &images, &fresh_globals) };
+        let trust = KernelTrust::default();
+        trust.lost.store(!self.trusts_the_kernel(), Ordering::Relaxed);
+        Ok(Self { memories, globals, images, fresh_globals, key, trust })
     }
 
     /// Identifies the component and its fresh state.

@@ -3,13 +3,16 @@
 
 use crate::guest::context::{Context, settle};
 use crate::guest::problem::Breach;
-use crate::process::{self, Json, Problem, problem::kind};
+use crate::process::{self, Json, NUMBER_MAX, Problem, problem::kind};
 use std::borrow::Cow;
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{ComponentType, Lift, Linker, Lower, WasmStr};
 
 pub(super) const HOST: &str = "wfhost:process/host@0.1.0";
+
+/// For script engines only.
+pub(super) const ENGINE: &str = "wfhost:process/engine@0.1.0";
 
 /// Types only: there is nothing to call.
 pub(super) const TYPES: &str = "wfhost:process/types@0.1.0";
@@ -65,10 +68,30 @@ pub(super) fn link(linker: &mut Linker<Context>) -> wasmtime::Result<()> {
     host.func_wrap_async("random", |store, params| Box::new(random(store, params)))?;
     host.func_wrap_async("whoami", |store, (): ()| Box::new(whoami(store)))?;
     host.func_wrap_async("now", |store, (): ()| Box::new(now(store)))?;
+    let mut engine = linker.instance(ENGINE)?;
+    engine.func_wrap_async("fuel-left", |store, (): ()| Box::new(fuel_left(store)))?;
     Ok(())
 }
 
+/// Tells what is left after paying for the host's work so far.
+async fn fuel_left(mut store: StoreContextMut<'_, Context>) -> wasmtime::Result<(u64,)> {
+    store.data_mut().count_host_call();
+    settle(&mut store).await?;
+    let left = store.get_fuel()?.saturating_sub(store.data().work.owed());
+    Ok((left.min(NUMBER_MAX),))
+}
+
+/// Refuses what would make the state of a loaded script depend on more than its sources.
+fn refuse_while_loading(store: &StoreContextMut<'_, Context>, what: &str) -> wasmtime::Result<()> {
+    if !store.data().is_loading() {
+        return Ok(());
+    }
+    let problem = Problem::new(kind::BAD_SCRIPT, "The script cannot do this while it is loaded");
+    Err(Breach(problem.with_detail(format!("it asks the host for {what}; do that in an entry point"))).into())
+}
+
 async fn whoami(mut store: StoreContextMut<'_, Context>) -> wasmtime::Result<(Identity,)> {
+    refuse_while_loading(&store, "its identity")?;
     store.data_mut().count_host_call();
     settle(&mut store).await?;
     let context = store.data();
@@ -87,6 +110,7 @@ async fn log(
     mut store: StoreContextMut<'_, Context>,
     (level, text, fields): (Level, WasmStr, Option<WasmStr>),
 ) -> wasmtime::Result<()> {
+    refuse_while_loading(&store, "its log")?;
     let mut bytes = 0;
     // The engine limits both together to the size of a step's output before anything is read.
     for text in std::iter::once(&text).chain(&fields) {
@@ -114,6 +138,7 @@ fn parse_fields(text: &str) -> Result<Json, Breach> {
 }
 
 async fn random(mut store: StoreContextMut<'_, Context>, (len,): (u32,)) -> wasmtime::Result<(Vec<u8>,)> {
+    refuse_while_loading(&store, "random numbers")?;
     let mut bytes = vec![0; len.min(RANDOM_BYTES_MAX) as usize];
     store.data_mut().random(&mut bytes);
     settle(&mut store).await?;

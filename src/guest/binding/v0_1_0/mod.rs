@@ -4,13 +4,16 @@ mod charge;
 mod imports;
 mod lift;
 mod lower;
+mod script;
 
 use super::{Binding, Call, Contract, Exports, Outcome, Returned};
 use crate::guest::context::Context;
 use crate::guest::inspect::Misfit;
 use crate::guest::problem::Breach;
+use crate::guest::script::{Refusal, ScriptSource};
 use crate::guest::wit;
 use crate::process::{Event, Payload, Problem};
+use std::sync::Arc;
 use wasmtime::Store;
 use wasmtime::component::{
     ComponentExportIndex, ComponentNamedList, Instance, InstancePre, Lift, Linker, Lower, TypedFunc,
@@ -38,7 +41,15 @@ impl Contract for V0_1_0 {
     }
 
     fn imports(&self) -> &'static [&'static str] {
-        &[imports::HOST, imports::TYPES]
+        &[imports::HOST, imports::TYPES, imports::ENGINE]
+    }
+
+    fn script_interface(&self) -> &'static str {
+        script::SCRIPT
+    }
+
+    fn engine_interface(&self) -> &'static str {
+        imports::ENGINE
     }
 
     fn link(&self, linker: &mut Linker<Context>) -> wasmtime::Result<()> {
@@ -64,22 +75,17 @@ impl Contract for V0_1_0 {
             Some((Some(save), Some(load))) => Some((save, load)),
             _ => None,
         };
+        let script = script::Indices::resolve(pre, &mut misfits);
+        // Another type is no misfit: it is not needed to run.
+        let describe = component.get_export_index(None, DESCRIBE);
+        let describe = describe
+            .and_then(|interface| function::<(), (String,)>(pre, (DESCRIBE, &interface), "describe", &mut Vec::new()));
         match (init, step, close) {
             (Some(init), Some(step), Some(close)) if misfits.is_empty() => {
-                Ok(Box::new(Indices { init, step, close, snapshot }))
+                Ok(Box::new(Indices { init, step, close, describe, snapshot, script }))
             }
             _ => Err(misfits),
         }
-    }
-
-    fn describe(&self, mut store: Store<Context>, instance: &Instance) -> Option<Call<String>> {
-        let interface = instance.get_export_index(&mut store, None, DESCRIBE)?;
-        let index = instance.get_export_index(&mut store, Some(&interface), "describe")?;
-        let function: TypedFunc<(), (String,)> = instance.get_typed_func(&mut store, index).ok()?;
-        Some(Box::pin(async move {
-            let result = function.call_async(&mut store, ()).await.map(|(text,)| text);
-            Returned { store, result }
-        }))
     }
 }
 
@@ -117,13 +123,19 @@ struct Indices {
     init: ComponentExportIndex,
     step: ComponentExportIndex,
     close: ComponentExportIndex,
+    describe: Option<ComponentExportIndex>,
     /// `save` and `load`.
     snapshot: Option<(ComponentExportIndex, ComponentExportIndex)>,
+    script: Option<script::Indices>,
 }
 
 impl Exports for Indices {
     fn has_snapshot(&self) -> bool {
         self.snapshot.is_some()
+    }
+
+    fn has_script(&self) -> bool {
+        self.script.is_some()
     }
 
     fn bind(&self, store: &mut Store<Context>, instance: &Instance) -> wasmtime::Result<Box<dyn Binding>> {
@@ -137,7 +149,9 @@ impl Exports for Indices {
             init: instance.get_typed_func(&mut *store, self.init)?,
             step: instance.get_typed_func(&mut *store, self.step)?,
             close: instance.get_typed_func(&mut *store, self.close)?,
+            describe: self.describe.map(|describe| instance.get_typed_func(&mut *store, describe)).transpose()?,
             snapshot,
+            script: self.script.as_ref().map(|script| script.bind(store, instance)).transpose()?,
         }))
     }
 }
@@ -146,7 +160,9 @@ struct Functions {
     init: TypedFunc<InitParams<'static>, InitResults>,
     step: TypedFunc<StepParams<'static>, StepResults>,
     close: TypedFunc<(), ()>,
+    describe: Option<TypedFunc<(), (String,)>>,
     snapshot: Option<(TypedFunc<(), SaveResults>, TypedFunc<LoadParams<'static>, LoadResults>)>,
+    script: Option<script::Functions>,
 }
 
 /// What a guest answered, if its problem is one that the contract allows.
@@ -170,6 +186,14 @@ async fn read(store: &mut Store<Context>, outcome: lift::Outcome) -> wasmtime::R
 }
 
 impl Binding for Functions {
+    fn describe(&self, mut store: Store<Context>) -> Option<Call<String>> {
+        let function = self.describe?;
+        Some(Box::pin(async move {
+            let result = function.call_async(&mut store, ()).await.map(|(text,)| text);
+            Returned { store, result }
+        }))
+    }
+
     fn init(&self, mut store: Store<Context>, entry: String, input: Payload) -> Call<Result<(), Problem>> {
         let function = self.init;
         Box::pin(async move {
@@ -217,5 +241,13 @@ impl Binding for Functions {
             let result = lifted(&mut store, result).await;
             Returned { store, result }
         }))
+    }
+
+    fn load_script(&self, store: Store<Context>, sources: Arc<[ScriptSource]>) -> Option<Call<Result<(), Refusal>>> {
+        Some(self.script?.load(store, sources))
+    }
+
+    fn translate(&self, store: Store<Context>, source: ScriptSource) -> Option<Call<Result<String, Problem>>> {
+        Some(self.script?.translate(store, source))
     }
 }
