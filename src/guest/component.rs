@@ -7,7 +7,7 @@ use super::engine::GuestEngine;
 use super::linked::check_names;
 use super::loaded::{Loaded, Note};
 use super::problem::LoadError;
-use super::script::{ScriptError, ScriptSource};
+use super::script::{self, ScriptError, ScriptSource};
 use super::snapshot::Verdict;
 use super::stored;
 use super::survey::{BYTES_MAX, Survey};
@@ -97,6 +97,11 @@ impl Component {
         let loaded = Arc::new(Loaded::script_of(&self.loaded, sources.into()));
         loaded.examine(cancellation)?;
         Ok(Self { loaded })
+    }
+
+    /// The hash in the digest of the script that [`Self::script`] makes of these sources.
+    pub fn script_hash(&self, sources: &[ScriptSource]) -> blake3::Hash {
+        script::hash(self.loaded.hash(), sources)
     }
 
     /// Translates a source into the language that this script engine runs: TypeScript into

@@ -233,6 +233,7 @@ impl HostBuilder {
             dispatcher,
             natives,
             components: Mutex::default(),
+            translations: Mutex::default(),
         };
         Ok(Host { shared: Arc::new(shared) })
     }

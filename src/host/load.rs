@@ -1,12 +1,14 @@
 //! Loading workflow files and their components.
 
+use super::script::{self, Bundle, Folder, LoadedScript, Origin};
 use super::{HandlerCatalog, Host, LoadError, Shared, component_file, workflow_file};
-use crate::guest::{Cancellation, Component};
+use crate::guest::{Cancellation, Component, ScriptForm, ScriptSource};
 use crate::oci;
 use crate::process::{Problem, Program};
 use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::interpreter::WorkflowProgram;
-use crate::workflow::plan::{self, Environment, Handlers, Plan, ResolvedComponent};
+use crate::workflow::model::ScriptLanguage;
+use crate::workflow::plan::{self, Environment, Handlers, Plan, ResolvedComponent, ScriptText, Unusable};
 use crate::workflow::syntax::Source;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
@@ -25,6 +27,8 @@ pub struct Workflow {
     pub(super) programs: Arc<BTreeMap<Arc<str>, Arc<dyn Program>>>,
     /// Its components, by their sources.
     pub(super) files: Arc<BTreeMap<String, ComponentFile>>,
+    /// Its scripts, by their sources.
+    pub(super) scripts: Arc<BTreeMap<String, Bundle>>,
 }
 
 /// The compilation of a component that is not in the code cache.
@@ -116,12 +120,7 @@ impl Host {
         let path = path.as_ref();
         let text = workflow_file::read(path)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let find = |source: &str| ComponentLocation {
-            path: folder.join(source),
-            bytes: None,
-            name: source.to_owned(),
-            is_other: false,
-        };
+        let find = |source: &str| ComponentLocation::of(folder, source);
         self.parse_until(&path.to_string_lossy(), &text, &find, cancellation)
     }
 
@@ -132,12 +131,7 @@ impl Host {
     /// Fails if the text has problems: all of them are reported.
     pub fn parse(&self, name: &str, text: &str, folder: impl Into<PathBuf>) -> Result<Workflow, LoadError> {
         let folder = folder.into();
-        self.parse_where(name, text, &|source| ComponentLocation {
-            path: folder.join(source),
-            bytes: None,
-            name: source.to_owned(),
-            is_other: false,
-        })
+        self.parse_where(name, text, &|source| ComponentLocation::of(&folder, source))
     }
 
     /// Checks the text of a workflow; `find` locates its components.
@@ -163,6 +157,7 @@ impl Host {
             host: &self.shared,
             callable,
             find,
+            scripts: RefCell::default(),
             cancellation,
             found: RefCell::default(),
             files: RefCell::default(),
@@ -174,6 +169,7 @@ impl Host {
         }
         let plan = plan.map_err(LoadError::Definition)?;
         let (found, files) = (loader.found.into_inner(), Arc::new(loader.files.into_inner()));
+        let scripts = Arc::new(loader.scripts.into_inner());
         let programs = plan
             .components
             .iter()
@@ -181,19 +177,34 @@ impl Host {
             .collect();
         let plan = Arc::new(plan);
         let root = Arc::new(WorkflowProgram::new(Arc::clone(&plan), Arc::clone(&self.shared.jq)));
-        Ok(Workflow { source, plan, root, programs: Arc::new(programs), files })
+        Ok(Workflow { source, plan, root, programs: Arc::new(programs), files, scripts })
     }
 }
 
 /// Where a component is.
 pub(super) struct ComponentLocation {
     pub(super) path: PathBuf,
-    /// Its content, if it was read before.
+    /// The folder of the workflow. A script imports nothing outside it.
+    pub(super) folder: PathBuf,
+    /// Its content, if it was read before; of a script all its sources.
     pub(super) bytes: Option<Bytes>,
     /// What messages call it.
     pub(super) name: String,
     /// It replaces the component that the workflow names.
     pub(super) is_other: bool,
+}
+
+impl ComponentLocation {
+    /// A file of the workflow's folder.
+    fn of(folder: &Path, source: &str) -> Self {
+        Self {
+            path: folder.join(source),
+            folder: folder.to_owned(),
+            bytes: None,
+            name: source.to_owned(),
+            is_other: false,
+        }
+    }
 }
 
 /// Finds programs by the source that the file gives, and collects them.
@@ -202,6 +213,7 @@ struct Loader<'a> {
     callable: HandlerCatalog<'a>,
     /// Where a component is, from its source.
     find: &'a dyn Fn(&str) -> ComponentLocation,
+    scripts: RefCell<BTreeMap<String, Bundle>>,
     cancellation: &'a Cancellation,
     found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
     files: RefCell<BTreeMap<String, ComponentFile>>,
@@ -230,8 +242,13 @@ impl Loader<'_> {
         pulled.map(|pulled| pulled.bytes).map_err(|error| (error.message, error.hint))
     }
 
-    fn file(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
-        let ComponentLocation { path, bytes, name, is_other } = (self.find)(source);
+    fn file(&self, source: &str) -> Result<ResolvedComponent, Unusable> {
+        let location = (self.find)(source);
+        let of = if location.is_other { location.name.as_str() } else { source };
+        if let Some(language) = ScriptLanguage::of(of) {
+            return self.script_file(source, location, language);
+        }
+        let ComponentLocation { path, bytes, name, is_other, .. } = location;
         // If the caller has named another file, the message names it, and what it replaces.
         let about =
             |message: String| if is_other { format!("{message} (in the place of `{source}`)") } else { message };
@@ -263,16 +280,89 @@ impl Loader<'_> {
             undescribed,
         };
         self.files.borrow_mut().insert(source.to_owned(), file);
-        Ok(ResolvedComponent { digest: Some(digest), entries, name: is_other.then_some(name) })
+        Ok(ResolvedComponent { digest: Some(digest), entries, name: is_other.then_some(name), content: None })
+    }
+}
+
+impl Loader<'_> {
+    /// Loads a script file, or what was stored of it.
+    fn script_file(
+        &self,
+        source: &str,
+        location: ComponentLocation,
+        language: ScriptLanguage,
+    ) -> Result<ResolvedComponent, Unusable> {
+        let ComponentLocation { path, folder, bytes, name, is_other } = location;
+        let loaded = match bytes {
+            Some(bytes) => self.stored(source, &bytes)?,
+            None => {
+                let refuse = |why: String| Unusable::from((format!("cannot read the script `{name}`: {why}"), None));
+                let (folder, path) = script::place_in(&folder, &path, is_other).map_err(refuse)?;
+                let text = folder.read(&path).map_err(refuse)?;
+                let main = ScriptSource { path, line: 1, form: ScriptForm::Module, text };
+                self.host.script(Origin { main, language, folder: Ok(folder) }, self.cancellation)?
+            }
+        };
+        Ok(ResolvedComponent { name: is_other.then_some(name), ..self.add_script(source, loaded) })
+    }
+
+    /// Loads a script in the workflow file, or what was stored of it.
+    fn inline_script(&self, source: &str, script: ScriptText<'_>) -> Result<ResolvedComponent, Unusable> {
+        let location = (self.find)(source);
+        let ScriptText { language, file, line, text } = script;
+        let loaded = match location.bytes {
+            Some(bytes) if !location.is_other => self.stored(source, &bytes)?,
+            _ => {
+                let path = Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy().into_owned());
+                let main = ScriptSource { path, line, form: ScriptForm::Body, text: text.to_owned() };
+                let folder = Folder::new(&location.folder);
+                self.host.script(Origin { main, language, folder }, self.cancellation)?
+            }
+        };
+        Ok(self.add_script(source, loaded))
+    }
+
+    /// Loads a script as it was stored with a run.
+    fn stored(&self, source: &str, bytes: &[u8]) -> Result<LoadedScript, Unusable> {
+        let damaged = |why: String| Unusable::from((format!("the script that was stored as `{source}`: {why}"), None));
+        let bundle = Bundle::read(bytes).map_err(damaged)?;
+        let engine = (self.find)(&bundle.engine_file()).bytes;
+        let engine = engine.ok_or_else(|| damaged("its engine is not stored".to_owned()))?;
+        self.host.stored_script(bundle, engine, self.cancellation)
+    }
+
+    /// Adds a script to what was found.
+    fn add_script(&self, source: &str, loaded: LoadedScript) -> ResolvedComponent {
+        let LoadedScript { component, bundle, engine } = loaded;
+        let digest = component.digest().to_string();
+        let described = component.describe();
+        let undescribed = described.as_ref().err().cloned();
+        let entries = described.ok().flatten().and_then(|description| entries(&description.to_value()));
+        self.found.borrow_mut().insert(source.to_owned(), Arc::new(component));
+        let file = |bytes: Bytes, undescribed| ComponentFile {
+            hash: blake3::hash(&bytes).to_hex().as_str().into(),
+            bytes: self.host.stores_components().then_some(bytes),
+            undescribed,
+        };
+        let mut files = self.files.borrow_mut();
+        files.insert(source.to_owned(), file(bundle.to_bytes().into(), undescribed));
+        files.entry(bundle.engine_file()).or_insert_with(|| file(engine, None));
+        let content = Some(bundle.content());
+        self.scripts.borrow_mut().insert(source.to_owned(), bundle);
+        ResolvedComponent { digest: Some(digest), entries, name: None, content }
     }
 }
 
 impl Environment for Loader<'_> {
-    fn component(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+    fn component(&self, source: &str) -> Result<ResolvedComponent, Unusable> {
         match source.strip_prefix("native:") {
-            Some(name) => self.native(name),
+            Some(name) => Ok(self.native(name)?),
             None => self.file(source),
         }
+    }
+
+    fn script(&self, source: &str, script: ScriptText<'_>) -> Result<ResolvedComponent, Unusable> {
+        self.inline_script(source, script)
     }
 
     fn handlers(&self) -> Option<&dyn Handlers> {
@@ -283,7 +373,7 @@ impl Environment for Loader<'_> {
 impl Shared {
     /// Loads the component of these bytes, which is compiled once in the life of the host. Returns
     /// it with their hash.
-    fn component(
+    pub(super) fn component(
         &self,
         name: &str,
         bytes: &[u8],

@@ -26,6 +26,7 @@ mod port;
 mod projection;
 mod random;
 mod repeat;
+mod script;
 mod snapshots;
 mod start;
 mod storage;
@@ -86,6 +87,8 @@ struct Shared {
     compiling: Option<builder::CompileWatcher>,
     /// Compiled components by the digest of their bytes.
     components: Mutex<BTreeMap<[u8; 32], Component>>,
+    /// Translations of sources, by a digest of each and of the engine.
+    translations: Mutex<BTreeMap<[u8; 32], String>>,
 }
 
 impl Host {

@@ -2,6 +2,7 @@
 
 use super::durable::DataFolder;
 use super::load::ComponentLocation;
+use super::script::{ENGINE, of_release};
 use super::{Host, LoadError, RecoverError, RunManifest, Workflow, component_file, component_store};
 use crate::workflow::plan::{self, Unchecked};
 use crate::workflow::syntax::Source;
@@ -39,6 +40,7 @@ impl Host {
             let other = others.get(source);
             ComponentLocation {
                 path: other.cloned().unwrap_or_else(|| PathBuf::from(source)),
+                folder: Path::new(&manifest.file).parent().unwrap_or(Path::new(".")).to_owned(),
                 bytes: stored.get(source).cloned(),
                 name: other.map_or_else(|| source.to_owned(), |other| other.display().to_string()),
                 is_other: other.is_some(),
@@ -85,7 +87,10 @@ fn stored_components(
     wanted
         .map(|(source, hash)| {
             let bytes = data.components.read(hash).or_else(|error| {
-                let original = component_file::read(&folder.join(source)).ok();
+                let original = match source.strip_prefix(ENGINE) {
+                    Some(_) => of_release(hash).map(Vec::from),
+                    None => component_file::read(&folder.join(source)).ok(),
+                };
                 let Some(bytes) = original.filter(|bytes| component_store::is_of(bytes, hash)) else {
                     return Err(LoadError::StoredComponent { component: source.clone(), error });
                 };

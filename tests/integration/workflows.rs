@@ -8,7 +8,7 @@ use wfhost::host::HandlerCatalog;
 use wfhost::process::LogLine;
 use wfhost::workflow::diagnostics::Diagnostics;
 use wfhost::workflow::expression::{EngineConfig, Jq};
-use wfhost::workflow::plan::{Environment, GraphStyle, Handlers, Plan, ResolvedComponent, Unchecked, load};
+use wfhost::workflow::plan::{Environment, GraphStyle, Handlers, Plan, ResolvedComponent, Unchecked, Unusable, load};
 use wfhost::workflow::syntax::Source;
 
 fn jq() -> &'static Jq {
@@ -33,7 +33,7 @@ fn callable() -> &'static HandlerCatalog<'static> {
 struct Whole;
 
 impl Environment for Whole {
-    fn component(&self, _: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+    fn component(&self, _: &str) -> Result<ResolvedComponent, Unusable> {
         Ok(ResolvedComponent::default())
     }
 
@@ -87,14 +87,14 @@ fn problems_are_reported_to_programs_too() {
 fn the_environment_is_asked_for_components_and_handlers() {
     struct Known;
     impl Environment for Known {
-        fn component(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+        fn component(&self, source: &str) -> Result<ResolvedComponent, Unusable> {
             match source {
                 "./good.wasm" => Ok(ResolvedComponent {
                     digest: Some("blake3:00".to_owned()),
                     entries: Some(vec!["run".to_owned(), "resize".to_owned()]),
                     ..ResolvedComponent::default()
                 }),
-                other => Err((format!("cannot read {other}"), Some("build it first".to_owned()))),
+                other => Err((format!("cannot read {other}"), Some("build it first".to_owned())).into()),
             }
         }
 
@@ -149,7 +149,7 @@ steps:
 fn the_examples_are_good() {
     struct Files(PathBuf);
     impl Environment for Files {
-        fn component(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+        fn component(&self, source: &str) -> Result<ResolvedComponent, Unusable> {
             let bytes = std::fs::read(self.0.join(source)).map_err(|error| (format!("{source}: {error}"), None))?;
             Ok(ResolvedComponent {
                 digest: Some(blake3::hash(&bytes).to_hex().to_string()),
@@ -177,7 +177,7 @@ fn the_examples_are_good() {
 fn calls_of_an_embedders_handlers_are_checked_too() {
     struct Mail(HandlerCatalog<'static>);
     impl Environment for Mail {
-        fn component(&self, _: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+        fn component(&self, _: &str) -> Result<ResolvedComponent, Unusable> {
             Ok(ResolvedComponent::default())
         }
 

@@ -130,6 +130,7 @@ fn describe_input(input: &Input) -> String {
 /// The action of a step, then all that affects it, a line each.
 fn step(plan: &Plan, node: &Node) -> Vec<String> {
     let mut lines = vec![match &node.action {
+        Action::Uses { .. } if node.action.key() == "script" => "script".to_owned(),
         Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
         Action::Call { handler, .. } => format!("call {handler}"),
         Action::Wait(value) => format!("wait {}", shown(value)),

@@ -42,6 +42,8 @@ pub enum ScriptForm {
     Module,
     /// The body of one entry, `run`, written in a workflow file.
     Body,
+    /// A file that is imported and cannot be read; the text says why.
+    Absent,
 }
 
 /// A source of a script.
@@ -113,6 +115,7 @@ pub(super) fn hash(engine: [u8; 32], sources: &[ScriptSource]) -> blake3::Hash {
         let form = match form {
             ScriptForm::Module => 0,
             ScriptForm::Body => 1,
+            ScriptForm::Absent => 2,
         };
         hasher.update(&line.to_le_bytes()).update(&[form]);
         for part in [path, text] {

@@ -30,13 +30,48 @@ pub struct Diagnostic {
     pub related: Vec<(Span, String)>,
     /// How to fix it, if that is known.
     pub hint: Option<String>,
+    /// The place in another file, if the cause is there.
+    pub excerpt: Option<Excerpt>,
+}
+
+/// A place in a file that belongs to a workflow.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Excerpt {
+    /// The file, as messages name it.
+    pub file: String,
+    /// Its text.
+    pub text: String,
+    /// The part of it.
+    pub span: Span,
+}
+
+impl Excerpt {
+    /// The word at a line and a column of a file, both from 1; columns count characters.
+    #[must_use]
+    pub fn at(file: &str, text: &str, line: usize, column: usize) -> Self {
+        let start: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
+        let rest = text[start..].lines().next().unwrap_or("");
+        let within = rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(at, _)| at);
+        let end = within + word_len(&rest[within..]);
+        Self { file: file.to_owned(), text: text.to_owned(), span: Span::new(start + within..start + end) }
+    }
+}
+
+/// Bytes of the word at the start of a text, or of its first character.
+pub(crate) fn word_len(text: &str) -> usize {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '$';
+    match text.find(|c| !is_word(c)) {
+        Some(0) => text.chars().next().map_or(0, char::len_utf8),
+        Some(end) => end,
+        None => text.len(),
+    }
 }
 
 impl Diagnostic {
     /// Makes a problem without a hint.
     #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>, span: Span) -> Self {
-        Self { code, message: message.into(), span, related: Vec::new(), hint: None }
+        Self { code, message: message.into(), span, related: Vec::new(), hint: None, excerpt: None }
     }
 
     /// Sets the hint.
@@ -50,6 +85,13 @@ impl Diagnostic {
     #[must_use]
     pub fn hint_maybe(mut self, hint: Option<String>) -> Self {
         self.hint = hint.or(self.hint);
+        self
+    }
+
+    /// Sets the place in another file, where the cause is.
+    #[must_use]
+    pub fn excerpt(mut self, excerpt: Excerpt) -> Self {
+        self.excerpt = Some(excerpt);
         self
     }
 
@@ -129,7 +171,8 @@ impl Diagnostics {
 
     /// Writes the problems for programs: a JSON object with `file`, `count`, and `problems`:
     /// `code`, `message`, `hint` or null, `at` (`file`, `line`, `column`, `end-line`, `end-column`,
-    /// all from 1, `start-byte`, `end-byte`), and `related`, if there is any.
+    /// all from 1, `start-byte`, `end-byte`), `cause`, a place in another file, and `related`, if there
+    /// is any.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         render::to_json(self)

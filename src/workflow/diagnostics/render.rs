@@ -1,6 +1,6 @@
 //! Writes problems as text and as JSON.
 
-use super::{Diagnostic, Diagnostics};
+use super::{Diagnostic, Diagnostics, Excerpt};
 use crate::workflow::source::{Source, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
@@ -22,13 +22,20 @@ pub(super) fn render(problems: &Diagnostics, colours: bool) -> String {
 }
 
 fn group<'a>(source: &'a Source, problem: &'a Diagnostic) -> Group<'a> {
-    let mut snippet = Snippet::source(source.text())
-        .path(source.name())
-        .annotation(AnnotationKind::Primary.span(visible(source, problem.span)));
+    let main = if problem.excerpt.is_some() { AnnotationKind::Context } else { AnnotationKind::Primary };
+    let mut snippet =
+        Snippet::source(source.text()).path(source.name()).annotation(main.span(visible(source, problem.span)));
     for (span, label) in &problem.related {
         snippet = snippet.annotation(AnnotationKind::Context.span(visible(source, *span)).label(label.as_str()));
     }
-    let mut group = Level::ERROR.primary_title(escape(&problem.message)).id(problem.code).element(snippet);
+    let title = Level::ERROR.primary_title(escape(&problem.message)).id(problem.code);
+    let mut group = match &problem.excerpt {
+        Some(Excerpt { file, text, span }) => {
+            let cause = AnnotationKind::Primary.span(first_line(text, *span));
+            title.element(Snippet::source(text.as_str()).path(file.as_str()).annotation(cause)).element(snippet)
+        }
+        None => title.element(snippet),
+    };
     if let Some(hint) = &problem.hint {
         group = group.element(Level::HELP.with_name("hint").message(escape(hint)));
     }
@@ -37,9 +44,12 @@ fn group<'a>(source: &'a Source, problem: &'a Diagnostic) -> Group<'a> {
 
 /// The part of a span to underline: its first line, without trailing blanks.
 fn visible(source: &Source, span: Span) -> std::ops::Range<usize> {
-    let text = source.slice(span);
-    let line = text.split('\n').next().unwrap_or("").trim_end();
-    let start = (span.start as usize).min(source.text().len());
+    first_line(source.text(), span)
+}
+
+fn first_line(text: &str, span: Span) -> std::ops::Range<usize> {
+    let line = text.get(span.range()).unwrap_or("").split('\n').next().unwrap_or("").trim_end();
+    let start = (span.start as usize).min(text.len());
     start..start + line.len()
 }
 
@@ -70,6 +80,14 @@ pub(super) fn to_json(problems: &Diagnostics) -> Value {
         .map(|problem| {
             let (code, message, hint) = (problem.code, &problem.message, &problem.hint);
             let mut value = json!({"code": code, "message": message, "hint": hint, "at": place(problem.span)});
+            if let Some(Excerpt { file, text, span }) = &problem.excerpt {
+                let source = Source::new(file, text);
+                let (start, end) = (source.position(span.start), source.position(span.end));
+                value["cause"] = json!({
+                    "file": file, "line": start.line, "column": start.column,
+                    "end-line": end.line, "end-column": end.column,
+                });
+            }
             if !problem.related.is_empty() {
                 let related = problem.related.iter().map(|(span, label)| json!({"label": label, "at": place(*span)}));
                 value["related"] = related.collect();

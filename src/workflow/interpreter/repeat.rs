@@ -337,8 +337,11 @@ impl Comparison<'_> {
                 Action::Uses { component, entry, with: now_with },
             ) => {
                 let uses = !self.is_component(former, component);
-                let keys =
-                    [uses.then_some("uses"), (former_entry != entry).then_some("entry"), with(former_with, now_with)];
+                let keys = [
+                    uses.then_some(now.key()),
+                    (former_entry != entry).then_some("entry"),
+                    with(former_with, now_with),
+                ];
                 keys.into_iter().flatten().collect()
             }
             (Action::Call { handler: former, with: former_with }, Action::Call { handler, with: now_with }) => {
@@ -352,8 +355,10 @@ impl Comparison<'_> {
 
     /// Returns whether a component is the one that the former run used.
     fn is_component(&self, former: &str, name: &str) -> bool {
+        // A script that has only moved within its file is the same.
         let digest = |plan: &Plan, name: &str| {
-            plan.components.iter().find(|component| *component.name == *name).and_then(|found| found.digest.clone())
+            let found = plan.components.iter().find(|component| *component.name == *name);
+            found.and_then(|found| found.content.clone().or_else(|| found.digest.clone()))
         };
         match (digest(&self.former.plan, former), digest(self.plan, name)) {
             _ if self.substituted && former == name => true,

@@ -19,6 +19,7 @@ mod names;
 mod read;
 pub mod schema;
 mod schema_view;
+mod script;
 mod step;
 pub(crate) mod values;
 
@@ -31,6 +32,8 @@ pub(crate) use fields::{Fields, KnownKeys, texts};
 pub use inputs::{Input, Inputs};
 pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;
+pub(crate) use script::INLINE;
+pub use script::{InlineScript, ScriptLanguage};
 pub(crate) use step::ENTRY_DEFAULT;
 
 /// Most steps of a workflow. Arbitrary.
@@ -155,7 +158,7 @@ pub struct Step {
     pub index: usize,
     /// The whole item.
     pub span: Span,
-    /// `uses`, `call`, `wait` or `set`.
+    /// `uses`, `script`, `call`, `wait` or `set`.
     pub action: Action,
     /// `needs`: declared dependencies. An empty list is not the same as `None`: it states that
     /// there are no others.
@@ -203,6 +206,8 @@ pub enum Action {
         /// The entry point. If the file names none, the default one with the component's span.
         entry: Spanned<String>,
     },
+    /// Runs a script that is written in the file.
+    Script(InlineScript),
     /// Calls a handler of the host.
     Call {
         /// The handler's name.
@@ -227,6 +232,7 @@ impl Action {
     pub fn key(&self) -> &'static str {
         match self {
             Self::Uses { .. } => "uses",
+            Self::Script(_) => "script",
             Self::Call { .. } => "call",
             Self::Wait(_) | Self::Signal { .. } => "wait",
             Self::Set(_) => "set",

@@ -3,6 +3,7 @@
 use super::NAMES_MAX;
 use super::durations::NO_EXPRESSION;
 use super::fields::shorten;
+use super::script::INLINE;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Node, Span};
 
@@ -39,6 +40,9 @@ pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -
     } else if let Some((scheme, _)) = path.split_once("://").filter(|_| !path.starts_with(REGISTRY)) {
         Diagnostic::new("not-supported", format!("`{}://` sources are not supported", shorten(scheme)), span)
             .hint("give the path of a file, or a component in a registry: oci://registry.example.com/name:1.0")
+    } else if path.starts_with(INLINE) {
+        Diagnostic::new("source", "a script in the workflow file has no name", span)
+            .hint("write it under `script`, or put it into a file: uses: ./program.js")
     } else if path.is_empty() || path.contains('\0') {
         Diagnostic::new("source", "not a path", span)
     } else {

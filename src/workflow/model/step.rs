@@ -4,6 +4,7 @@ use super::durations;
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text, texts};
 use super::foreign_keys;
 use super::names::{check_name, check_source};
+use super::script;
 use super::values::{boolean, duration, shown, whole};
 use super::{Action, Allowed, LimitsPatch, PARALLEL_MAX, RETRIES_MAX, Retry, Spanned, Step, When};
 use crate::process::Micros;
@@ -17,6 +18,7 @@ const KEYS: KnownKeys = KnownKeys {
         "id",
         "name",
         "uses",
+        "script",
         "call",
         "wait",
         "set",
@@ -59,17 +61,17 @@ const SIGNAL_BYTES_MAX: usize = 1_024;
 /// Longest name of a signal that a hint quotes. Arbitrary.
 const SIGNAL_QUOTED_MAX: usize = 60;
 
-const ACTIONS: &[&str] = &["uses", "call", "wait", "set"];
+const ACTIONS: &[&str] = &["uses", "script", "call", "wait", "set"];
 const ACTIONS_LATER: &[&str] = &["switch", "steps", "workflow"];
 
 /// Keys that are valid with certain actions only.
 const ONLY_WITH: &[(&str, &[&str])] = &[
     ("entry", &["uses"]),
-    ("limits", &["uses"]),
-    ("with", &["uses", "call"]),
-    ("retry", &["uses", "call"]),
-    ("timeout", &["uses", "call"]),
-    ("allow", &["uses", "call"]),
+    ("limits", &["uses", "script"]),
+    ("with", &["uses", "script", "call"]),
+    ("retry", &["uses", "script", "call"]),
+    ("timeout", &["uses", "script", "call"]),
+    ("allow", &["uses", "script", "call"]),
 ];
 
 pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -> Option<Step> {
@@ -167,6 +169,7 @@ fn read_action(fields: &Fields<'_>, id: Option<&Spanned<String>>, problems: &mut
             let (value, span) = named.unwrap_or((ENTRY_DEFAULT, component.span));
             Some(Action::Uses { component, entry: Spanned { value: value.to_owned(), span } })
         }
+        "script" => script::read_script(entry, problems).map(Action::Script),
         "call" => {
             if let Some([only]) = entry.value.as_mapping() {
                 let message = "`call` must be the name of a handler; its arguments go beside it, under `with`";

@@ -10,7 +10,7 @@ use super::{Action, Node, PLAN_VERSION, Plan, calls, components};
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::Jq;
-use crate::workflow::model::{self, PARALLEL_DEFAULT, Step, When, Workflow};
+use crate::workflow::model::{self, ENTRY_DEFAULT, INLINE, PARALLEL_DEFAULT, Step, When, Workflow};
 use crate::workflow::syntax::Source;
 use serde_json::Value;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(super) fn build(
     problems: &mut Diagnostics,
 ) -> Option<Plan> {
     let ids: Vec<&str> = workflow.steps.iter().map(|step| step.id.value.as_str()).collect();
-    let components = components::find(workflow, environment, problems);
+    let components = components::find(workflow, source, environment, problems);
     if let Some(handlers) = environment.handlers() {
         calls::check(workflow, handlers, problems);
     }
@@ -88,6 +88,11 @@ fn read_step(
         model::Action::Uses { component, entry } => with().map(|with| Action::Uses {
             component: component.value.as_str().into(),
             entry: entry.value.as_str().into(),
+            with,
+        }),
+        model::Action::Script(_) => with().map(|with| Action::Uses {
+            component: format!("{INLINE}{}", step.id.value).into(),
+            entry: ENTRY_DEFAULT.into(),
             with,
         }),
         model::Action::Call { handler } => {

@@ -1,35 +1,42 @@
 //! Looks up the components that steps use, each once, and checks the entry points that steps name.
 
 use super::Component;
-use super::environment::{Environment, ResolvedComponent};
-use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
-use crate::workflow::model::{Action, ENTRY_DEFAULT, Spanned, Workflow, shorten};
+use super::environment::{Environment, ResolvedComponent, ScriptPlace, ScriptText, Unusable};
+use crate::workflow::diagnostics::{Diagnostic, Diagnostics, Excerpt, all_of, closest};
+use crate::workflow::model::{Action, ENTRY_DEFAULT, INLINE, InlineScript, ScriptLanguage, Spanned, Workflow, shorten};
+use crate::workflow::syntax::Source;
 use std::collections::BTreeMap;
 
 /// Most entry points that a hint lists. Arbitrary.
 const ENTRIES_SHOWN_MAX: usize = 20;
 
 /// Finds the components of the workflow, declared ones first, then in the order of first use.
-pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems: &mut Diagnostics) -> Vec<Component> {
-    let mut components = Vec::new();
+pub(super) fn find(
+    workflow: &Workflow,
+    file: &Source,
+    environment: &dyn Environment,
+    problems: &mut Diagnostics,
+) -> Vec<Component> {
+    let mut found = Found { components: Vec::new(), file };
     let mut known: BTreeMap<&str, ResolvedComponent> = BTreeMap::new();
-    let mut look_up =
-        |name: &str, source: &Spanned<String>, problems: &mut Diagnostics| match environment.component(&source.value) {
-            Ok(found) => {
-                let digest = found.digest.clone();
-                components.push(Component { name: name.into(), source: source.value.clone(), digest });
-                found
-            }
-            Err((message, hint)) => {
-                problems.push(Diagnostic::new("component", message, source.span).hint_maybe(hint));
-                ResolvedComponent::default()
-            }
-        };
     for declared in &workflow.components {
-        known.insert(&declared.name.value, look_up(&declared.name.value, &declared.source, problems));
+        let resolved = environment.component(&declared.source.value);
+        let name = declared.name.value.as_str();
+        known.insert(name, found.add(name, &declared.source, None, resolved, problems));
     }
     for step in &workflow.steps {
-        let Action::Uses { component, entry } = &step.action else { continue };
+        let (component, entry) = match &step.action {
+            Action::Uses { component, entry } => (component, entry),
+            Action::Script(script) => {
+                let name = Spanned { value: format!("{INLINE}{}", step.id.value), span: script.span };
+                let (line, text) = (script.line(file), script.scalar.text.as_str());
+                let text = ScriptText { language: script.language, file: file.name(), line, text };
+                let resolved = environment.script(&name.value, text);
+                found.add(&name.value, &name, Some(script), resolved, problems);
+                continue;
+            }
+            _ => continue,
+        };
         let name = component.value.as_str();
         if !known.contains_key(name) {
             if workflow.unread_components.contains(&component.value) {
@@ -40,8 +47,8 @@ pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems:
                 problems.push(unknown(component, workflow, environment, wants_hint));
                 continue;
             }
-            let found = look_up(name, component, problems);
-            known.insert(name, found);
+            let resolved = environment.component(name);
+            known.insert(name, found.add(name, component, None, resolved, problems));
         }
         if let Some(ResolvedComponent { entries: Some(entries), name: called, .. }) = known.get(name)
             && !entries.contains(&entry.value)
@@ -50,7 +57,47 @@ pub(super) fn find(workflow: &Workflow, environment: &dyn Environment, problems:
             problems.push(unknown_entry(name, entry, entries, entry.span == component.span));
         }
     }
-    components
+    found.components
+}
+
+/// The components that were found so far.
+struct Found<'a> {
+    components: Vec<Component>,
+    file: &'a Source,
+}
+
+impl Found<'_> {
+    /// Adds a component, or reports why it cannot be used.
+    fn add(
+        &mut self,
+        name: &str,
+        source: &Spanned<String>,
+        inline: Option<&InlineScript>,
+        resolved: Result<ResolvedComponent, Unusable>,
+        problems: &mut Diagnostics,
+    ) -> ResolvedComponent {
+        match resolved {
+            Ok(found) => {
+                let (digest, content) = (found.digest.clone(), found.content.clone());
+                self.components.push(Component { name: name.into(), source: source.value.clone(), digest, content });
+                found
+            }
+            Err(Unusable { message, hint, at }) => {
+                let code = if at.is_some() || inline.is_some() { "script" } else { "component" };
+                let problem = Diagnostic::new(code, message, source.span).hint_maybe(hint);
+                problems.push(match (at, inline) {
+                    (Some(ScriptPlace { file, text: Some(text), line, column }), _) => {
+                        problem.excerpt(Excerpt::at(&file, &text, line, column))
+                    }
+                    (Some(ScriptPlace { text: None, line, column, .. }), Some(script)) => {
+                        Diagnostic { span: script.span_at(self.file, line, column), ..problem }
+                    }
+                    _ => problem,
+                });
+                ResolvedComponent::default()
+            }
+        }
+    }
 }
 
 /// Returns whether the `uses` of a step is a source, not a name under `components:`.
@@ -58,6 +105,7 @@ pub(super) fn is_source(text: &str) -> bool {
     text.contains(['/', '\\'])
         || text.starts_with('.')
         || text.starts_with("native:")
+        || ScriptLanguage::of(text).is_some()
         || [".wasm", ".wat"].iter().any(|ending| text.ends_with(ending))
 }
 

@@ -1,5 +1,6 @@
 //! What the host knows beyond the file: its components and handlers.
 
+use crate::workflow::model::ScriptLanguage;
 use serde_json::Value;
 
 /// A component that was found.
@@ -11,6 +12,51 @@ pub struct ResolvedComponent {
     pub entries: Option<Vec<String>>,
     /// Its name for people, if it differs from the one in the file.
     pub name: Option<String>,
+    /// The digest of a script without its place in the file.
+    pub content: Option<String>,
+}
+
+/// A script in the workflow file, as its engine is given it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScriptText<'a> {
+    /// Its language.
+    pub language: ScriptLanguage,
+    /// The workflow file, as messages name it.
+    pub file: &'a str,
+    /// The line of its first line there, from 1.
+    pub line: u32,
+    /// The body of its one entry point.
+    pub text: &'a str,
+}
+
+/// Why a component cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Unusable {
+    /// In one line.
+    pub message: String,
+    /// How to fix it, if that is known.
+    pub hint: Option<String>,
+    /// The place in a source, if it is a script.
+    pub at: Option<ScriptPlace>,
+}
+
+/// A place in a source of a script.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ScriptPlace {
+    /// The file, as messages name it.
+    pub file: String,
+    /// Its text. `None` if it is the workflow file.
+    pub text: Option<String>,
+    /// From 1.
+    pub line: usize,
+    /// In characters, from 1.
+    pub column: usize,
+}
+
+impl From<(String, Option<String>)> for Unusable {
+    fn from((message, hint): (String, Option<String>)) -> Self {
+        Self { message, hint, at: None }
+    }
 }
 
 /// What the host knows beyond the file, so that its problems get a position in the file too.
@@ -18,8 +64,17 @@ pub trait Environment {
     /// Looks up a component by its source.
     ///
     /// # Errors
-    /// Says in one line why a run cannot use it, and perhaps how to fix that.
-    fn component(&self, source: &str) -> Result<ResolvedComponent, (String, Option<String>)>;
+    /// Says why a run cannot use it.
+    fn component(&self, source: &str) -> Result<ResolvedComponent, Unusable>;
+
+    /// Loads a script that is written in the file; `source` names it.
+    ///
+    /// # Errors
+    /// Says why a run cannot use it.
+    fn script(&self, source: &str, script: ScriptText<'_>) -> Result<ResolvedComponent, Unusable> {
+        let _ = (source, script);
+        Ok(ResolvedComponent::default())
+    }
 
     /// The handlers that calls reach. `None` if calls and grants are not checked.
     fn handlers(&self) -> Option<&dyn Handlers>;
@@ -74,7 +129,7 @@ pub struct CallRequirements {
 pub struct Unchecked;
 
 impl Environment for Unchecked {
-    fn component(&self, _: &str) -> Result<ResolvedComponent, (String, Option<String>)> {
+    fn component(&self, _: &str) -> Result<ResolvedComponent, Unusable> {
         Ok(ResolvedComponent::default())
     }
 

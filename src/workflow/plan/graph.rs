@@ -27,6 +27,7 @@ pub(super) fn draw(plan: &Plan, style: GraphStyle) -> String {
 /// The action of a node in a few words.
 pub(super) fn describe(node: &Node) -> String {
     let action = match &node.action {
+        Action::Uses { .. } if node.action.key() == "script" => "script".to_owned(),
         Action::Uses { component, entry, .. } if &**entry == "run" => format!("uses {component}"),
         Action::Uses { component, entry, .. } => format!("uses {component} ({entry})"),
         Action::Call { handler, .. } => format!("call {handler}"),

@@ -32,10 +32,12 @@ mod tests;
 mod view;
 mod warnings;
 
-use super::model::{Durability, Inputs, Retry, When};
+use super::model::{Durability, INLINE, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
-pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, Unchecked};
+pub use environment::{
+    CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, ScriptText, Unchecked, Unusable,
+};
 pub use graph::GraphStyle;
 pub use load::load;
 use std::collections::BTreeMap;
@@ -79,6 +81,9 @@ pub struct Component {
     /// The digest of its bytes, if it was loaded.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub digest: Option<String>,
+    /// The digest of a script without its place in the file, by which a retry compares it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub content: Option<String>,
 }
 
 /// A step of the workflow.
@@ -156,6 +161,7 @@ impl Action {
     #[must_use]
     pub fn key(&self) -> &'static str {
         match self {
+            Self::Uses { component, .. } if component.starts_with(INLINE) => "script",
             Self::Uses { .. } => "uses",
             Self::Call { .. } => "call",
             Self::Wait(_) | Self::Signal { .. } => "wait",

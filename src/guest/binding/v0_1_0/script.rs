@@ -20,6 +20,8 @@ pub(super) enum Form {
     Module,
     #[component(name = "body")]
     Body,
+    #[component(name = "absent")]
+    Absent,
 }
 
 #[derive(ComponentType, Lower)]
@@ -108,6 +110,7 @@ fn lower(source: &ScriptSource) -> Source<'_> {
     let form = match source.form {
         ScriptForm::Module => Form::Module,
         ScriptForm::Body => Form::Body,
+        ScriptForm::Absent => Form::Absent,
     };
     Source { path: &source.path, line: source.line, form, text: &source.text }
 }
