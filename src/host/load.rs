@@ -5,10 +5,10 @@ use super::{HandlerCatalog, Host, LoadError, Shared, component_file, workflow_fi
 use crate::guest::{Cancellation, Component, ScriptForm, ScriptSource};
 use crate::oci;
 use crate::process::{Problem, Program};
-use crate::workflow::diagnostics::{all_of, closest};
+use crate::workflow::diagnostics::{Excerpt, all_of, closest};
 use crate::workflow::interpreter::WorkflowProgram;
-use crate::workflow::model::ScriptLanguage;
-use crate::workflow::plan::{self, Environment, Handlers, Plan, ResolvedComponent, ScriptText, Unusable};
+use crate::workflow::model::{InlineScript, ScriptLanguage};
+use crate::workflow::plan::{self, Environment, Handlers, Plan, ResolvedComponent, Unusable};
 use crate::workflow::syntax::Source;
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
@@ -28,8 +28,11 @@ pub struct Workflow {
     /// Its components, by their sources.
     pub(super) files: Arc<BTreeMap<String, ComponentFile>>,
     /// Its scripts, by their sources.
-    pub(super) scripts: Arc<BTreeMap<String, Bundle>>,
+    scripts: Arc<BTreeMap<String, Script>>,
 }
+
+/// A script, and where it is in the workflow file if it is written there.
+type Script = (Bundle, Option<InlineScript>);
 
 /// The compilation of a component that is not in the code cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,6 +74,22 @@ impl Workflow {
     /// each with the cause. They may run all the same.
     pub fn undescribed(&self) -> impl Iterator<Item = (&str, &Problem)> {
         self.files.iter().filter_map(|(source, file)| Some((source.as_str(), file.undescribed.as_ref()?)))
+    }
+
+    /// Returns the place in a script that a problem of a run names in `data.at`.
+    pub fn excerpt(&self, problem: &Problem) -> Option<Excerpt> {
+        let (path, line, column) = script::place(problem)?;
+        self.scripts.values().find_map(|(bundle, inline)| {
+            let (source, text) = bundle.find(&path, line)?;
+            Some(match inline.as_ref().filter(|_| source.form == ScriptForm::Body) {
+                Some(inline) => Excerpt {
+                    file: self.source.name().to_owned(),
+                    text: self.source.text().to_owned(),
+                    span: inline.span_at(&self.source, line, column),
+                },
+                None => Excerpt::at(&path, text, line, column),
+            })
+        })
     }
 
     /// Reads the text of a workflow file.
@@ -213,7 +232,7 @@ struct Loader<'a> {
     callable: HandlerCatalog<'a>,
     /// Where a component is, from its source.
     find: &'a dyn Fn(&str) -> ComponentLocation,
-    scripts: RefCell<BTreeMap<String, Bundle>>,
+    scripts: RefCell<BTreeMap<String, Script>>,
     cancellation: &'a Cancellation,
     found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
     files: RefCell<BTreeMap<String, ComponentFile>>,
@@ -303,23 +322,23 @@ impl Loader<'_> {
                 self.host.script(Origin { main, language, folder: Ok(folder) }, self.cancellation)?
             }
         };
-        Ok(ResolvedComponent { name: is_other.then_some(name), ..self.add_script(source, loaded) })
+        Ok(ResolvedComponent { name: is_other.then_some(name), ..self.add_script(source, loaded, None) })
     }
 
     /// Loads a script in the workflow file, or what was stored of it.
-    fn inline_script(&self, source: &str, script: ScriptText<'_>) -> Result<ResolvedComponent, Unusable> {
+    fn inline_script(&self, source: &str, script: &InlineScript, file: &Source) -> Result<ResolvedComponent, Unusable> {
         let location = (self.find)(source);
-        let ScriptText { language, file, line, text } = script;
         let loaded = match location.bytes {
             Some(bytes) if !location.is_other => self.stored(source, &bytes)?,
             _ => {
-                let path = Path::new(file).file_name().map_or(file.into(), |name| name.to_string_lossy().into_owned());
-                let main = ScriptSource { path, line, form: ScriptForm::Body, text: text.to_owned() };
+                let path = Path::new(file.name()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let (line, text) = (script.line(file), script.scalar.text.clone());
+                let main = ScriptSource { path, line, form: ScriptForm::Body, text };
                 let folder = Folder::new(&location.folder);
-                self.host.script(Origin { main, language, folder }, self.cancellation)?
+                self.host.script(Origin { main, language: script.language, folder }, self.cancellation)?
             }
         };
-        Ok(self.add_script(source, loaded))
+        Ok(self.add_script(source, loaded, Some(script.clone())))
     }
 
     /// Loads a script as it was stored with a run.
@@ -332,7 +351,7 @@ impl Loader<'_> {
     }
 
     /// Adds a script to what was found.
-    fn add_script(&self, source: &str, loaded: LoadedScript) -> ResolvedComponent {
+    fn add_script(&self, source: &str, loaded: LoadedScript, inline: Option<InlineScript>) -> ResolvedComponent {
         let LoadedScript { component, bundle, engine } = loaded;
         let digest = component.digest().to_string();
         let described = component.describe();
@@ -348,7 +367,7 @@ impl Loader<'_> {
         files.insert(source.to_owned(), file(bundle.to_bytes().into(), undescribed));
         files.entry(bundle.engine_file()).or_insert_with(|| file(engine, None));
         let content = Some(bundle.content());
-        self.scripts.borrow_mut().insert(source.to_owned(), bundle);
+        self.scripts.borrow_mut().insert(source.to_owned(), (bundle, inline));
         ResolvedComponent { digest: Some(digest), entries, name: None, content }
     }
 }
@@ -361,8 +380,8 @@ impl Environment for Loader<'_> {
         }
     }
 
-    fn script(&self, source: &str, script: ScriptText<'_>) -> Result<ResolvedComponent, Unusable> {
-        self.inline_script(source, script)
+    fn script(&self, source: &str, script: &InlineScript, file: &Source) -> Result<ResolvedComponent, Unusable> {
+        self.inline_script(source, script, file)
     }
 
     fn handlers(&self) -> Option<&dyn Handlers> {

@@ -26,7 +26,7 @@ mod port;
 mod projection;
 mod random;
 mod repeat;
-mod script;
+pub(crate) mod script;
 mod snapshots;
 mod start;
 mod storage;

@@ -3,11 +3,14 @@
 use crate::cli::exit::Exit;
 use crate::cli::report::hints::Failure;
 use crate::cli::report::invocation::Invocation;
-use crate::cli::report::source_map::{Message, STDIN, SourceMap, SourceSpan};
+use crate::cli::report::source_map::{Message, STDIN, SourceMap, SourceSpan, span_json};
 use crate::cli::terminal::{Terminal, say};
+use crate::host::script::without_place;
 use crate::host::{Outcome, Status, Workflow};
 use crate::process::Problem;
 use crate::run::Uncertain;
+use crate::workflow::diagnostics::Excerpt;
+use crate::workflow::syntax::Source;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 
@@ -49,6 +52,9 @@ impl Report<'_> {
             if let Some(span) = failure.span(map) {
                 value["problem"]["at"] = map.json(span);
             }
+            if let Some(Excerpt { file, text, span }) = failure.excerpt(self.workflow) {
+                value["problem"]["script-at"] = span_json(&Source::new(&file, &text), span);
+            }
             let failed = failure.failed.iter().map(|(step, pointer)| {
                 let span = pointer.map(|pointer| map.json(map.find(pointer, None)));
                 json!({ "step": step, "at": span })
@@ -68,7 +74,8 @@ impl Report<'_> {
         let Err(problem) = &self.outcome.result else { return };
         let failure = FailedRun::of(problem, self.workflow);
         let map = SourceMap::of(self.workflow.source());
-        let mut notes = failure.notes();
+        let cause = failure.excerpt(self.workflow);
+        let mut notes = failure.notes(cause.is_some());
         notes.extend(crate::cli::report::reasons::said(&failure.cause));
         let node = failure.step.as_deref().and_then(|step| self.workflow.plan().node(step));
         if failure.cause["class"] == "uncertain" && node.is_some_and(|node| node.retry.is_some()) {
@@ -82,7 +89,7 @@ impl Report<'_> {
             Message { kind: failure.cause["kind"].as_str().unwrap_or_default(), title: failure.title(), notes, hint };
         let placed = map.as_ref().and_then(|map| Some((map, failure.span(map)?)));
         say(&match placed {
-            Some((map, span)) => map.excerpt(span, &message, terminal),
+            Some((map, span)) => map.excerpt(span, cause.as_ref(), &message, terminal),
             None => message.plain(terminal),
         });
     }
@@ -167,9 +174,18 @@ impl<'a> FailedRun<'a> {
         }
     }
 
-    fn notes(&self) -> Vec<String> {
+    /// The place in a script that the cause names.
+    fn excerpt(&self, workflow: &Workflow) -> Option<Excerpt> {
+        workflow.excerpt(&serde_json::from_value(self.cause.clone()).ok()?)
+    }
+
+    /// `placed` says that the place in a script is shown.
+    fn notes(&self, placed: bool) -> Vec<String> {
         let mut note = self.attempt.clone();
-        if let Some(detail) = self.cause["detail"].as_str() {
+        let path = self.cause["data"]["at"]["path"].as_str().filter(|_| placed);
+        let detail = self.cause["detail"].as_str();
+        let detail = detail.map(|detail| path.map_or(detail, |path| without_place(detail, path)));
+        if let Some(detail) = detail.filter(|detail| !detail.is_empty()) {
             let _ = write!(note, "{}{detail}", if note.is_empty() { "" } else { ": " });
         }
         if note.is_empty() { Vec::new() } else { vec![note] }

@@ -1,6 +1,7 @@
 //! From the JSON Pointer in a problem of a run to a position in the workflow file.
 
 use crate::cli::terminal::{Terminal, in_line, printable};
+use crate::workflow::diagnostics::Excerpt;
 use crate::workflow::expression::TextTemplate;
 use crate::workflow::syntax::{self, Content, Node, ScalarOffsets, Source, Span};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, renderer::DecorStyle};
@@ -61,24 +62,55 @@ impl<'a> SourceMap<'a> {
         format!("{}:{}:{}", self.source.name(), at.line, at.column)
     }
 
-    /// File, line and column, both from 1; the end is behind the last character.
+    /// As [`span_json`].
     pub(in crate::cli) fn json(&self, SourceSpan(span): SourceSpan) -> Value {
-        let (start, end) = (self.source.position(span.start), self.source.position(span.end));
-        json!({
-            "file": self.source.name(), "line": start.line, "column": start.column,
-            "end-line": end.line, "end-column": end.column,
-        })
+        span_json(self.source, span)
     }
 
-    /// The error with its line, underlined, and its notes and hint below.
-    pub(in crate::cli) fn excerpt(&self, span: SourceSpan, error: &Message<'_>, terminal: Terminal) -> String {
-        let (start, end) = (span.0.start as usize, span.0.end as usize);
-        let line = self.source.text().get(start..end).unwrap_or("").split('\n').next().unwrap_or("").trim_end();
-        let snippet = Snippet::source(self.source.text())
-            .path(self.source.name())
-            .annotation(AnnotationKind::Primary.span(start..start + line.len()));
-        error.render(snippet, terminal)
+    /// The error with its line, underlined, and its notes and hint below. If the cause is in a
+    /// script, its line comes first.
+    pub(in crate::cli) fn excerpt(
+        &self,
+        span: SourceSpan,
+        cause: Option<&Excerpt>,
+        error: &Message<'_>,
+        terminal: Terminal,
+    ) -> String {
+        let primary = AnnotationKind::Primary;
+        let here = |kind| snippet(self.source.name(), self.source.text(), span.0, kind);
+        match cause {
+            None => error.render(vec![here(primary)], terminal),
+            // A script in the workflow file is in its step.
+            Some(Excerpt { file, text, span }) if file == self.source.name() => {
+                error.render(vec![snippet(file, text, *span, primary)], terminal)
+            }
+            Some(Excerpt { file, text, span }) => {
+                let cause = snippet(file, text, *span, primary);
+                error.render(vec![cause, here(AnnotationKind::Context)], terminal)
+            }
+        }
     }
+}
+
+/// File, line and column, both from 1; the end is behind the last character.
+pub(in crate::cli) fn span_json(source: &Source, span: Span) -> Value {
+    let (start, end) = (source.position(span.start), source.position(span.end));
+    json!({
+        "file": source.name(), "line": start.line, "column": start.column,
+        "end-line": end.line, "end-column": end.column,
+    })
+}
+
+/// The first line of a span, annotated.
+fn snippet<'s>(
+    file: &'s str,
+    text: &'s str,
+    span: Span,
+    kind: AnnotationKind,
+) -> Snippet<'s, annotate_snippets::Annotation<'s>> {
+    let line = text.get(span.range()).unwrap_or("").split('\n').next().unwrap_or("").trim_end();
+    let start = (span.start as usize).min(text.len());
+    Snippet::source(text).path(file).annotation(kind.span(start..start + line.len()))
 }
 
 /// A problem as users read it.
@@ -103,9 +135,14 @@ impl Message<'_> {
         out
     }
 
-    fn render<'s>(&'s self, snippet: Snippet<'s, annotate_snippets::Annotation<'s>>, terminal: Terminal) -> String {
+    fn render<'s>(
+        &'s self,
+        snippets: Vec<Snippet<'s, annotate_snippets::Annotation<'s>>>,
+        terminal: Terminal,
+    ) -> String {
         let renderer = if terminal.colour { Renderer::styled() } else { Renderer::plain() };
-        let mut group = Level::ERROR.primary_title(in_line(&self.title)).id(in_line(self.kind)).element(snippet);
+        let title = Level::ERROR.primary_title(in_line(&self.title)).id(in_line(self.kind));
+        let mut group = title.elements(snippets);
         for note in &self.notes {
             group = group.element(Level::NOTE.message(printable(note)));
         }

@@ -66,8 +66,15 @@ impl Bundle {
     /// The source that has a line, and its text as it was written.
     pub(crate) fn find(&self, path: &str, line: usize) -> Option<(&ScriptSource, &str)> {
         let entry = self.sources.iter().find(|entry| {
-            let first = entry.source.line as usize;
-            entry.source.form != ScriptForm::Absent && entry.source.path == path && line >= first
+            let source = &entry.source;
+            let first = source.line as usize;
+            let within = match source.form {
+                ScriptForm::Module => true,
+                // Others may be in the same file.
+                ScriptForm::Body => (first..=first + source.text.matches('\n').count()).contains(&line),
+                ScriptForm::Absent => false,
+            };
+            within && source.path == path
         })?;
         Some((&entry.source, entry.written.as_deref().unwrap_or(&entry.source.text)))
     }

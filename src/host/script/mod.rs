@@ -234,7 +234,7 @@ pub(crate) fn place(problem: &Problem) -> Option<(String, usize, usize)> {
 }
 
 /// A detail without the `path:line:column` that it begins or ends with.
-fn without_place<'a>(detail: &'a str, path: &str) -> &'a str {
+pub(crate) fn without_place<'a>(detail: &'a str, path: &str) -> &'a str {
     let is_place = |text: &str| {
         let numbers = text.strip_prefix(path).and_then(|rest| rest.strip_prefix(':'));
         numbers.is_some_and(|numbers| numbers.chars().all(|c| c.is_ascii_digit() || c == ':'))

@@ -1,7 +1,7 @@
 //! Looks up the components that steps use, each once, and checks the entry points that steps name.
 
 use super::Component;
-use super::environment::{Environment, ResolvedComponent, ScriptPlace, ScriptText, Unusable};
+use super::environment::{Environment, ResolvedComponent, ScriptPlace, Unusable};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, Excerpt, all_of, closest};
 use crate::workflow::model::{Action, ENTRY_DEFAULT, INLINE, InlineScript, ScriptLanguage, Spanned, Workflow, shorten};
 use crate::workflow::syntax::Source;
@@ -29,9 +29,7 @@ pub(super) fn find(
             Action::Uses { component, entry } => (component, entry),
             Action::Script(script) => {
                 let name = Spanned { value: format!("{INLINE}{}", step.id.value), span: script.span };
-                let (line, text) = (script.line(file), script.scalar.text.as_str());
-                let text = ScriptText { language: script.language, file: file.name(), line, text };
-                let resolved = environment.script(&name.value, text);
+                let resolved = environment.script(&name.value, script, file);
                 found.add(&name.value, &name, Some(script), resolved, problems);
                 continue;
             }

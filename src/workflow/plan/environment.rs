@@ -1,6 +1,7 @@
 //! What the host knows beyond the file: its components and handlers.
 
-use crate::workflow::model::ScriptLanguage;
+use crate::workflow::model::InlineScript;
+use crate::workflow::syntax::Source;
 use serde_json::Value;
 
 /// A component that was found.
@@ -14,19 +15,6 @@ pub struct ResolvedComponent {
     pub name: Option<String>,
     /// The digest of a script without its place in the file.
     pub content: Option<String>,
-}
-
-/// A script in the workflow file, as its engine is given it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ScriptText<'a> {
-    /// Its language.
-    pub language: ScriptLanguage,
-    /// The workflow file, as messages name it.
-    pub file: &'a str,
-    /// The line of its first line there, from 1.
-    pub line: u32,
-    /// The body of its one entry point.
-    pub text: &'a str,
 }
 
 /// Why a component cannot be used.
@@ -71,8 +59,8 @@ pub trait Environment {
     ///
     /// # Errors
     /// Says why a run cannot use it.
-    fn script(&self, source: &str, script: ScriptText<'_>) -> Result<ResolvedComponent, Unusable> {
-        let _ = (source, script);
+    fn script(&self, source: &str, script: &InlineScript, file: &Source) -> Result<ResolvedComponent, Unusable> {
+        let _ = (source, script, file);
         Ok(ResolvedComponent::default())
     }
 

@@ -35,9 +35,7 @@ mod warnings;
 use super::model::{Durability, INLINE, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
-pub use environment::{
-    CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, ScriptText, Unchecked, Unusable,
-};
+pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, Unchecked, Unusable};
 pub use graph::GraphStyle;
 pub use load::load;
 use std::collections::BTreeMap;
