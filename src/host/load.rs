@@ -76,9 +76,10 @@ impl Workflow {
         self.files.iter().filter_map(|(source, file)| Some((source.as_str(), file.undescribed.as_ref()?)))
     }
 
-    /// Returns the place in a script that a problem of a run names in `data.at`.
-    pub fn excerpt(&self, problem: &Problem) -> Option<Excerpt> {
-        let (path, line, column) = script::place(problem)?;
+    /// Returns the place in a script that the data of a problem name: `at` with `path`, `line` and
+    /// `column`.
+    pub fn excerpt(&self, data: &serde_json::Value) -> Option<Excerpt> {
+        let (path, line, column) = script::place(data)?;
         self.scripts.values().find_map(|(bundle, inline)| {
             let (source, text) = bundle.find(&path, line)?;
             Some(match inline.as_ref().filter(|_| source.form == ScriptForm::Body) {

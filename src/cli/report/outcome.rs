@@ -176,7 +176,7 @@ impl<'a> FailedRun<'a> {
 
     /// The place in a script that the cause names.
     fn excerpt(&self, workflow: &Workflow) -> Option<Excerpt> {
-        workflow.excerpt(&serde_json::from_value(self.cause.clone()).ok()?)
+        workflow.excerpt(&self.cause["data"])
     }
 
     /// `placed` says that the place in a script is shown.

@@ -22,6 +22,7 @@ use crate::process::{Problem, Program as _};
 use crate::workflow::model::ScriptLanguage;
 use crate::workflow::plan::{ScriptPlace, Unusable};
 use bytes::Bytes;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -208,7 +209,7 @@ fn bare(message: String) -> Unusable {
 
 /// Why a script cannot be run, from the problem of its engine.
 fn unusable(problem: &Problem, bundle: &Bundle) -> Unusable {
-    let at = place(problem).and_then(|(path, line, column)| {
+    let at = problem.data.as_ref().and_then(|data| place(&data.to_value())).and_then(|(path, line, column)| {
         let (source, written) = bundle.find(&path, line)?;
         let is_body = source.form == ScriptForm::Body;
         Some(ScriptPlace { file: path, text: (!is_body).then(|| written.to_owned()), line, column })
@@ -224,9 +225,8 @@ fn unusable(problem: &Problem, bundle: &Bundle) -> Unusable {
     Unusable { message, hint: None, at }
 }
 
-/// The place that a problem of a script names: path, line and column, from 1.
-pub(crate) fn place(problem: &Problem) -> Option<(String, usize, usize)> {
-    let data = problem.data.as_ref()?.to_value();
+/// The place that the data of a problem of a script name: path, line and column, from 1.
+pub(crate) fn place(data: &Value) -> Option<(String, usize, usize)> {
     let at = data.get("at")?;
     let number = |key: &str| at.get(key)?.as_u64().and_then(|number| usize::try_from(number).ok());
     let path = at.get("path")?.as_str()?.to_owned();

@@ -81,7 +81,8 @@ impl Found<'_> {
                 found
             }
             Err(Unusable { message, hint, at }) => {
-                let code = if at.is_some() || inline.is_some() { "script" } else { "component" };
+                let is_script = inline.is_some() || ScriptLanguage::of(&source.value).is_some();
+                let code = if is_script { "script" } else { "component" };
                 let problem = Diagnostic::new(code, message, source.span).hint_maybe(hint);
                 problems.push(match (at, inline) {
                     (Some(ScriptPlace { file, text: Some(text), line, column }), _) => {
