@@ -144,6 +144,21 @@ impl Host {
         self.parse_until(&path.to_string_lossy(), &text, &find, cancellation)
     }
 
+    /// Loads a script file. It imports from its own folder.
+    ///
+    /// # Errors
+    /// Says why it cannot be run, and where.
+    pub fn script_file(&self, path: &Path, cancellation: &Cancellation) -> Result<Component, Unusable> {
+        let refuse = |why: String| Unusable::from((format!("{}: {why}", path.display()), None));
+        let language = ScriptLanguage::of(&path.to_string_lossy());
+        let language = language.ok_or_else(|| refuse("its name does not end as that of a script".to_owned()))?;
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let (folder, path) = script::place_in(folder, path, false).map_err(refuse)?;
+        let text = folder.read(&path).map_err(refuse)?;
+        let main = ScriptSource { path, line: 1, form: ScriptForm::Module, text };
+        Ok(self.shared.script(Origin { main, language, folder: Ok(folder) }, cancellation)?.component)
+    }
+
     /// Checks the text of a workflow. Diagnostics call it `name`; components are found relative to
     /// `folder`.
     ///

@@ -2,25 +2,44 @@
 
 use crate::cli::report::compiling;
 use crate::cli::report::compiling::SAID_BYTES_MIN;
+use crate::cli::report::source_map::{Message, span_json};
 use crate::cli::terminal::{Terminal, printable, say};
 use crate::guest::{Cancellation, Component, LoadError, Misfit};
 use crate::host::{Host, component_file};
+use crate::workflow::diagnostics::Excerpt;
+use crate::workflow::model::ScriptLanguage;
+use crate::workflow::plan::Unusable;
+use crate::workflow::syntax::Source;
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// Why a file cannot be a step.
+#[derive(Default)]
 pub(in crate::cli) struct Unfit {
     pub(in crate::cli) why: String,
     pub(in crate::cli) hint: Option<String>,
     /// Of its exports and imports.
     misfits: Vec<Misfit>,
+    /// The place in a script.
+    cause: Option<Excerpt>,
 }
 
 /// The component of a file.
 pub(in crate::cli) fn look(host: &Host, path: &str, json: bool) -> Result<Component, Unfit> {
-    let unread = |error: std::io::Error| Unfit { why: format!("{path}: {error}"), hint: None, misfits: Vec::new() };
+    if ScriptLanguage::of(path).is_some() {
+        return script(host, path);
+    }
+    let unread = |error: std::io::Error| Unfit { why: format!("{path}: {error}"), ..Unfit::default() };
     let bytes = component_file::read(Path::new(path)).map_err(unread)?;
     load(host, path, &bytes, json)
+}
+
+/// The script of a file.
+fn script(host: &Host, path: &str) -> Result<Component, Unfit> {
+    host.script_file(Path::new(path), &Cancellation::new()).map_err(|Unusable { message, hint, at }| {
+        let cause = at.and_then(|at| Some(Excerpt::at(&at.file, at.text.as_ref()?, at.line, at.column)));
+        Unfit { why: message, hint, misfits: Vec::new(), cause }
+    })
 }
 
 /// The component of these bytes, which messages call `path`.
@@ -34,13 +53,19 @@ pub(in crate::cli) fn load(host: &Host, path: &str, bytes: &[u8], json: bool) ->
     Component::load_hashed(host.guests(), bytes, hash, &Cancellation::new(), &compiling).map_err(|error| {
         let (why, hint) = component_file::explain(path, bytes, &error);
         let misfits = if let LoadError::Misfit(misfits) = error { misfits } else { Vec::new() };
-        Unfit { why, hint: Some(hint), misfits }
+        Unfit { why, hint: Some(hint), misfits, cause: None }
     })
 }
 
 impl Unfit {
     /// For people, on standard error.
     pub(in crate::cli) fn say(&self, path: &str, terminal: Terminal) {
+        if let Some(cause) = &self.cause {
+            let message =
+                Message { kind: "script", title: self.why.clone(), notes: Vec::new(), hint: self.hint.clone() };
+            say(&message.at(cause, terminal));
+            return;
+        }
         if self.misfits.is_empty() {
             terminal.error(&self.why, self.hint.as_deref());
             return;
@@ -54,7 +79,11 @@ impl Unfit {
     }
 
     pub(in crate::cli) fn to_json(&self, path: &str) -> Value {
-        refused(path, &self.why, self.hint.as_deref(), &self.misfits)
+        let mut value = refused(path, &self.why, self.hint.as_deref(), &self.misfits);
+        if let Some(Excerpt { file, text, span }) = &self.cause {
+            value["cause"] = span_json(&Source::new(file, text), *span);
+        }
+        value
     }
 }
 

@@ -18,10 +18,12 @@ Examples:
   wfhost inspect guests/built/hello.wasm
   wfhost inspect component.wasm --json | jq '.mismatches'
   wfhost inspect *.wasm
+  wfhost inspect order.js
 
 --json prints one object, or a list of them for several files:
   file, fits    whether it can be a step
   why, hint     if it cannot
+  cause         file, line, column, end-line, end-column: where in a script
   mismatches    if its exports or imports do not fit: at, expected and found
                 (as in WIT; null: nothing)
   digest, bytes, functions, exports, imports
@@ -37,7 +39,7 @@ Examples:
 
 Exit codes: 0 all of them fit, 2 one does not.")]
 pub(in crate::cli) struct Arguments {
-    /// Component files.
+    /// Component files, or scripts.
     #[arg(required = true, value_name = "COMPONENT", value_hint = ValueHint::FilePath)]
     pub(in crate::cli) components: Vec<PathBuf>,
     /// Print JSON.

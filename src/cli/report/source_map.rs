@@ -135,6 +135,11 @@ impl Message<'_> {
         out
     }
 
+    /// Rendered with a place in a script.
+    pub(in crate::cli) fn at(&self, Excerpt { file, text, span }: &Excerpt, terminal: Terminal) -> String {
+        self.render(vec![snippet(file, text, *span, AnnotationKind::Primary)], terminal)
+    }
+
     fn render<'s>(
         &'s self,
         snippets: Vec<Snippet<'s, annotate_snippets::Annotation<'s>>>,
