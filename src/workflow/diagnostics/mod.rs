@@ -171,8 +171,8 @@ impl Diagnostics {
 
     /// Writes the problems for programs: a JSON object with `file`, `count`, and `problems`:
     /// `code`, `message`, `hint` or null, `at` (`file`, `line`, `column`, `end-line`, `end-column`,
-    /// all from 1, `start-byte`, `end-byte`), `cause`, a place in another file, and `related`, if there
-    /// is any.
+    /// all from 1, `start-byte`, `end-byte`), `cause`, a place in another file, and `related`, if
+    /// there is any.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         render::to_json(self)

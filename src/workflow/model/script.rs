@@ -58,8 +58,10 @@ impl InlineScript {
     /// The line of its first line in the file, from 1.
     #[must_use]
     pub fn line(&self, source: &Source) -> u32 {
-        let first = ScalarOffsets::new(source, self.span, &self.scalar).at(0);
-        u32::try_from(source.position(first).line).unwrap_or(u32::MAX)
+        let text = &self.scalar.text;
+        let empty = text.len() - text.trim_start_matches('\n').len();
+        let first = ScalarOffsets::new(source, self.span, &self.scalar).at(empty);
+        u32::try_from(source.position(first).line.saturating_sub(empty).max(1)).unwrap_or(u32::MAX)
     }
 
     /// The part of the file for a line and a column of the script, where lines are those that an
@@ -166,7 +168,7 @@ mod tests {
         assert_eq!(at(0, 1, 7), (5, 13, "x"));
         assert_eq!(at(0, 2, 10), (6, 16, "ümlaut"));
         assert_eq!(at(0, 2, 19), (6, 25, "x"));
-        assert_eq!(at(1, 0, 1), (7, 22, "return"));
+        assert_eq!(at(1, 0, 1), (7, 23, "return"));
         assert_eq!(at(2, 0, 8), (11, 16, "1"));
         assert_eq!(scripts[2].language, ScriptLanguage::Python);
         // Beyond the text.

@@ -104,7 +104,12 @@ impl ScalarOffsets {
         };
         let mut table = Vec::with_capacity(text.len() + 1);
         let place = |at: usize| span.start + at.min(raw.len()) as u32;
-        for wanted in text.chars() {
+        // A block's span begins at its first line that is not empty.
+        let is_begun = raw.trim_start_matches([' ', '\t']).starts_with(['\n', '\r']);
+        let empty =
+            if *style == Style::Block && !is_begun { text.len() - text.trim_start_matches('\n').len() } else { 0 };
+        table.extend(std::iter::repeat_n(place(at), empty));
+        for wanted in text[empty..].chars() {
             at = skip_layout(raw, at, *style, wanted);
             table.extend(std::iter::repeat_n(place(at), wanted.len_utf8()));
             at += written_len(raw, at, *style, wanted);
