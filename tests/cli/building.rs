@@ -97,6 +97,26 @@ fn a_project_in_c_is_built_and_runs_and_its_tests_pass() {
 }
 
 #[test]
+fn a_script_runs_as_it_is() {
+    for (language, file) in [(None, "order.js"), (Some("ts"), "order.ts")] {
+        let folder = tempfile::tempdir().unwrap();
+        let words =
+            [&["new", "first", "--script", "--json"][..], &language.map_or(vec![], |one| vec!["--lang", one])].concat();
+        let told = tells(folder.path(), &words);
+        let project = folder.path().join("first");
+        assert!(project.join(file).exists() && project.join("wfhost.d.ts").exists(), "{told}");
+        assert_eq!(told["commands"], serde_json::json!(["wfhost run workflow.yaml"]));
+        let told = tells(&project, &["run", "workflow.yaml", "--json"]);
+        assert_eq!(told["outputs"]["total"], 10, "{told}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [&["new", "x", "--lang", "c", "--script"][..], &["new", "x", "--lang", "nothing"]] {
+        assert_eq!(does(folder.path(), arguments).status.code(), Some(2));
+    }
+    assert!(!folder.path().join("x").exists());
+}
+
+#[test]
 fn a_folder_is_made_and_nothing_is_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let output = does(folder.path(), &["new", "some/deep/name-2", "--lang", "rust"]);

@@ -21,7 +21,7 @@ Examples:
   wfhost new flows/order --script --lang python
 
 The folder has a README with the commands that build, run and test it, and a copy of the SDK: nothing \
-is fetched. Existing files are never overwritten.")]
+is fetched. A script is run as it is: --script needs nothing else. Existing files are never overwritten.")]
 pub(in crate::cli) struct Arguments {
     /// The folder to make. Its name is the project's: small letters, digits and dashes.
     #[arg(value_name = "NAME", value_hint = ValueHint::DirPath)]
@@ -41,6 +41,10 @@ pub(in crate::cli) struct Arguments {
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) enum Language {
     Rust,
+    /// JavaScript.
+    Js,
+    /// TypeScript.
+    Ts,
     C,
 }
 

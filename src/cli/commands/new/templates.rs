@@ -52,6 +52,8 @@ macro_rules! sdk {
 
 const BUILD_AND_RUN: &[&str] = &["wfhost build", "wfhost run workflow.yaml --input name=Ann"];
 
+const RUN: &[&str] = &["wfhost run workflow.yaml"];
+
 const TEMPLATES: &[Template] = &[
     Template {
         language: Language::Rust,
@@ -74,15 +76,36 @@ const TEMPLATES: &[Template] = &[
         ],
         commands: BUILD_AND_RUN,
     },
+    Template {
+        language: Language::Js,
+        is_script: true,
+        folders: &[
+            template!("script-js" => ["README.md", "jsconfig.json", "order.js", "wfhost.d.ts", "workflow.yaml"]),
+        ],
+        commands: RUN,
+    },
+    Template {
+        language: Language::Ts,
+        is_script: true,
+        folders: &[
+            template!("script-ts" => ["README.md", "order.ts", "tsconfig.json", "workflow.yaml"]),
+            sdk!("templates/script-js" => "": ["wfhost.d.ts"]),
+        ],
+        commands: RUN,
+    },
 ];
 
 /// The template of a language.
 pub(super) fn find(language: Option<Language>, is_script: bool) -> Result<&'static Template, UserError> {
-    let language = language.unwrap_or(Language::Rust);
+    let language = language.unwrap_or(Language::Js);
     let found = TEMPLATES.iter().find(|template| template.language == language && template.is_script == is_script);
     found.ok_or_else(|| {
-        let title = format!("there are no scripts in {language:?}");
-        UserError::new(kind::USAGE, title).hint("omit --script: the template is then a program that is built")
+        let (title, hint) = if is_script {
+            ("there are no scripts in this language", "omit --script: the template is then a program that is built")
+        } else {
+            ("programs in this language are scripts", "add --script")
+        };
+        UserError::new(kind::USAGE, title).hint(hint)
     })
 }
 
@@ -132,6 +155,9 @@ mod tests {
     #[test]
     fn a_template_has_all_files_of_its_folders() {
         is_whole(Language::Rust, false, &[("templates/rust", ""), ("sdk/src", "wfhost-guest/src/")]);
+        is_whole(Language::Js, true, &[("templates/script-js", "")]);
+        let types = [("templates/script-ts", "")];
+        assert_eq!(find(Some(Language::Ts), true).ok().unwrap().files().count(), on_disk(types[0].0, "").len() + 1);
         // Of the folder of an SDK only what a project needs is taken.
         let (c, own) = (find(Some(Language::C), false).ok().unwrap(), on_disk("templates/c", ""));
         assert_eq!(c.files().count(), own.len() + 2);
