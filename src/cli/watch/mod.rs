@@ -4,6 +4,7 @@
 //! signals.
 
 pub(in crate::cli) mod backlog;
+mod compilations;
 pub(in crate::cli) mod events;
 pub(in crate::cli) mod progress;
 pub(in crate::cli) mod redraw;

@@ -10,6 +10,7 @@ use crate::cli::report::waits;
 use crate::cli::table::{counted, duration, seconds, took};
 use crate::cli::terminal::{Terminal, fit, in_line, is_in_front, printable};
 use crate::cli::watch::backlog::Backlog;
+use crate::cli::watch::compilations::Compilations;
 use crate::cli::watch::events::{EventSource, RemoteEvents};
 use crate::cli::watch::redraw::{Redraw, Size};
 use crate::host::{Line, Workflow};
@@ -38,9 +39,6 @@ const BATCH_MAX: usize = 1_000;
 /// Steps that are redrawn at one time; the rest is counted. Arbitrary: half a terminal.
 const LINES_MAX: usize = 12;
 
-/// Loading is shown when it takes longer: then something is being compiled. Arbitrary.
-const LOADING_SHOWN_AFTER: Duration = Duration::from_millis(400);
-
 /// The columns of a step's name on a line that changes. Arbitrary.
 const NAME_COLUMNS_MAX: usize = 24;
 
@@ -49,8 +47,10 @@ const SPINNER: [char; 10] = ['⠋', '⠙', '⠹', '⠸', '⠼', '⠴', '⠦', '�
 enum Notice {
     /// A line, or several.
     Line(String),
-    /// This is being compiled; `None` if nothing is any more.
-    Compiling(Option<String>),
+    /// A component is being compiled: its name, and a text.
+    Compiling(String, String),
+    /// It is no longer.
+    Compiled(String),
     /// The run has started, or was found.
     Follow(Box<Followed>),
     /// Nothing more will come.
@@ -93,8 +93,13 @@ impl Follower {
 
     /// Shows what is being compiled: on a terminal with the elapsed time until it is done,
     /// elsewhere in a permanent line.
-    pub(in crate::cli) fn compiling(&self, what: Option<String>) {
-        let _ = self.0.notices.send(Notice::Compiling(what));
+    pub(in crate::cli) fn compiling(&self, component: &str, what: String) {
+        let _ = self.0.notices.send(Notice::Compiling(component.to_owned(), what));
+    }
+
+    /// A component is no longer being compiled.
+    pub(in crate::cli) fn compiled(&self, component: &str) {
+        let _ = self.0.notices.send(Notice::Compiled(component.to_owned()));
     }
 
     /// Shows a run until it ends.
@@ -150,8 +155,7 @@ struct Progress {
     /// In the order in which they began.
     running: Vec<Running>,
     is_loading: bool,
-    /// What is being compiled, and since when.
-    compiling: Option<(String, Instant)>,
+    compiling: Compilations,
     lists: BTreeSet<String>,
     /// Names of processes: the step that they belong to, or the entry that they run.
     names: BTreeMap<Pid, String>,
@@ -181,7 +185,7 @@ impl Progress {
             is_in_front: is_in_front(),
             running: Vec::new(),
             is_loading: true,
-            compiling: None,
+            compiling: Compilations::default(),
             lists: BTreeSet::new(),
             names: BTreeMap::new(),
             signal: None,
@@ -191,17 +195,10 @@ impl Progress {
     fn show(mut self, notices: &Receiver<Notice>) {
         loop {
             let goes_on = match notices.recv_timeout(TICK) {
-                Ok(Notice::Line(lines)) => {
-                    self.line(&lines);
-                    true
-                }
-                Ok(Notice::Compiling(what)) => {
-                    self.compiles(what);
-                    true
-                }
                 Ok(Notice::Follow(followed)) => self.follow(*followed, notices),
                 Ok(Notice::Close) | Err(RecvTimeoutError::Disconnected) => false,
                 Err(RecvTimeoutError::Timeout) => true,
+                Ok(notice) => self.takes(notice),
             };
             if !goes_on {
                 break;
@@ -212,11 +209,20 @@ impl Progress {
         self.write();
     }
 
-    fn compiles(&mut self, what: Option<String>) {
-        if let Some(what) = what.as_ref().filter(|_| !self.terminal.live) {
-            self.line(what);
+    /// Takes a notice that is not about a run. Returns whether more may come.
+    fn takes(&mut self, notice: Notice) -> bool {
+        match notice {
+            Notice::Line(lines) => self.line(&lines),
+            Notice::Compiling(component, what) => {
+                if !self.terminal.live {
+                    self.line(&what);
+                }
+                self.compiling.begin(component, what);
+            }
+            Notice::Compiled(component) => self.compiling.end(&component),
+            Notice::Follow(_) | Notice::Close => return false,
         }
-        self.compiling = what.map(|what| (what, Instant::now()));
+        true
     }
 
     /// Follows a run until it ends. Returns false if no more notices will come.
@@ -230,12 +236,11 @@ impl Progress {
             let first = events.wait_for(TICK);
             for notice in notices.try_iter() {
                 match notice {
-                    Notice::Line(lines) => self.line(&lines),
-                    Notice::Compiling(what) => self.compiles(what),
                     // The remaining events are still shown.
                     Notice::Close => goes_on = false,
                     // The end of the current run is shown first.
                     Notice::Follow(followed) => next = Some(followed),
+                    notice => _ = self.takes(notice),
                 }
             }
             if let Some(event) = first {
@@ -318,13 +323,8 @@ impl Progress {
         let tick = (self.began.elapsed().as_millis() / TICK.as_millis()) as usize;
         let sign = SPINNER[tick % SPINNER.len()];
         if self.is_loading {
-            let (what, since) = match &self.compiling {
-                Some((what, since)) => (what.as_str(), *since),
-                None => ("loading", self.began),
-            };
-            let elapsed = since.elapsed();
-            let is_long = elapsed >= LOADING_SHOWN_AFTER;
-            return if is_long { vec![format!("{sign} {what}  {}", seconds(elapsed))] } else { Vec::new() };
+            let lines = self.compiling.lines(self.began).into_iter();
+            return lines.map(|(what, elapsed)| format!("{sign} {what}  {}", seconds(elapsed))).collect();
         }
         let most = LINES_MAX.min(size.rows.saturating_sub(2)).max(1);
         let shown = self.running.iter().take(most);

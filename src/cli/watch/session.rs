@@ -107,11 +107,11 @@ impl Session {
             let Some(follower) = &follower else { return };
             match news {
                 CompileNotice::Begins { component, bytes } if *bytes >= SAID_BYTES_MIN => {
-                    follower.compiling(Some(compiling::text(component, *bytes)));
+                    follower.compiling(component, compiling::text(component, *bytes));
                 }
                 CompileNotice::Begins { .. } => {}
                 CompileNotice::Ended { component, took } => {
-                    follower.compiling(None);
+                    follower.compiled(component);
                     compiling::ended(component, *took).into_iter().for_each(|line| follower.note(line));
                 }
             }
