@@ -57,18 +57,23 @@ function failure(error, kind) {
 
 // Commands and answers
 
-let next = 1, commands = [], main, ended, heard = 0;
-const pending = new Map();      // tag -> { resolve, reject, error, shield }
-const inbox = [], hearers = [], exits = new Map();
+let next = 1, commands = [], main, ended;
+const pending = new Map();      // tag -> { promise, resolve, reject, error }
+const exits = new Map();        // tag of the command that tells -> the same
+const inbox = [], hearers = [];
+let sends = new Map(), sendsBefore = new Map();   // tag -> what `send` returned, as long as a refusal may come
 let cancelled, cancelHooks = [];
+const nothing = () => {};
 
 function command(action) {
   const tag = next++;
   commands.push({ tag, ...action });
   return tag;
 }
+// The answer to a command, which can be cancelled while it is awaited.
 class Asked extends Promise {
   static get [Symbol.species]() { return Promise; }
+  cancel(reason) { giveUp(this.tag, cancelProblem(reason)); }
 }
 function ask(action) {
   if (cancelled && !cancelHooks.closing) throw cancelProblem();
@@ -78,11 +83,20 @@ function ask(action) {
     tag = command(action);
     pending.set(tag, { resolve, reject, error });
   });
+  pending.get(tag).promise = promise;
   promise.tag = tag;
   return promise;
 }
 function cancelProblem(reason = cancelled) { return new Problem("cancelled", "The script was cancelled", { detail: reason }); }
 export function drop(tag) { if (pending.has(tag)) { pending.delete(tag); command({ cancel: tag }); } }
+// Cancels a command. Who awaits it is told; nobody has to.
+function giveUp(tag, problem) {
+  const p = pending.get(tag);
+  if (!p) return;
+  drop(tag);
+  p.promise.catch(nothing);
+  p.reject(Object.assign(p.error, problem, { title: problem.title, message: problem.title }));
+}
 
 const ms = (t) => {
   if (typeof t === "number") return t * 1000;
@@ -98,37 +112,57 @@ export const signal = (name, o) => call("signal", { name }, o);
 export function spawn(entry, input, o = {}) {
   const child = ask({ spawn: typeof entry === "function" ? entry.name : entry, input: wire(input), component: o.component, name: o.name,
     link: o.link, detached: o.detached, narrow: o.narrow && JSON.stringify(o.narrow) });
-  child.send = (topic, body) => send({ child: child.tag }, topic, body);
-  child.cancel = () => { if (pending.has(child.tag)) command({ cancel: child.tag }); };   // answered `cancelled`
+  child.target = child.sender = { child: child.tag };
+  child.send = (topic, body) => send(child, topic, body);
+  child.stop = () => stop(child);               // it is asked to end; its answer still arrives
+  if (o.link) child.exited = exit(child.tag);
   return child;
 }
-export const send = (to, topic, body) => { command({ send: topic, to: typeof to === "string" ? { name: to } : to, body: wire(body) }); };
+// A name, a child, the sender of a message.
+const target = (to) => (typeof to === "string" ? { name: to } : to?.target ?? to);
+// `refusal` is the problem of a message that could not be delivered: one step later.
+export function send(to, topic, body) {
+  const sent = { refusal: undefined };
+  sends.set(command({ send: topic, to: target(to), body: wire(body) }), sent);
+  return sent;
+}
 export const register = (name) => ask({ register: name });
 export const expose = (query, value) => { command({ expose: query, value: wire(value) }); };
-export const stop = (target) => { command({ stop: target }); };
+export const stop = (to) => { command({ stop: target(to) }); };
+function exit(tag) {
+  const promise = new Promise((resolve) => exits.set(tag, { resolve }));
+  return promise;
+}
+// Both tell the end of another process: { ending: "completed" }, { ending: "failed", problem }, { ending: "cancelled" }.
+export const monitor = (to) => exit(command({ monitor: target(to) }));
+export const link = (to) => exit(command({ link: target(to) }));
+export const unlink = (to) => { command({ unlink: target(to) }); };
 export function receive(o = {}) {
   if (typeof o === "string") o = { topic: o };
   if (cancelled && !cancelHooks.closing) throw cancelProblem();
-  const error = new Problem("pending");
-  return new Promise((resolve, reject) => {
-    const hearer = { ...o, resolve, reject, error };
-    hearers.push(hearer);
-    deliver();
-    if (o.timeout !== undefined && hearers.includes(hearer)) {
-      sleep(o.timeout).then(() => {
-        const i = hearers.indexOf(hearer);
-        if (i >= 0) { hearers.splice(i, 1); error.kind = "timed-out"; error.title = error.message = "No message came in time"; reject(error); }
-      }, reject);
-    }
-  });
+  const hearer = { ...o, sender: target(o.sender), error: new Problem("pending") };
+  const promise = new Promise((resolve, reject) => Object.assign(hearer, { resolve, reject }));
+  const leave = () => { const i = hearers.indexOf(hearer); if (i >= 0) hearers.splice(i, 1); return i >= 0; };
+  promise.cancel = () => { hearer.timer?.cancel(); leave(); };
+  hearers.push(hearer);
+  deliver();
+  if (o.timeout !== undefined && hearers.includes(hearer)) {
+    hearer.timer = sleep(o.timeout);
+    hearer.timer.then(() => {
+      const title = "No message came in time";
+      if (leave()) hearer.reject(Object.assign(hearer.error, { kind: "timed-out", class: "retryable", title, message: title }));
+    }, nothing);
+  }
+  return promise;
 }
 function sameSender(a, b) { return Object.keys(b).every((k) => a[k] === b[k]); }
 function deliver() {
   for (let h = 0; h < hearers.length;) {
-    const { topic, sender, resolve } = hearers[h];
-    const i = inbox.findIndex((m) => (topic === undefined || m.topic === topic) && (!sender || sameSender(m.sender, sender)));
+    const { topic, sender, resolve, timer } = hearers[h];
+    const i = inbox.findIndex((m) => (topic === undefined ? !m.topic.startsWith("wfhost.") : m.topic === topic) && (!sender || sameSender(m.sender, sender)));
     if (i < 0) { h++; continue; }
     hearers.splice(h, 1);
+    timer?.cancel();
     resolve(inbox.splice(i, 1)[0]);
   }
 }
@@ -139,13 +173,32 @@ export async function map(limit, items, make) {          // in order, so many at
   await Promise.all(Array.from({ length: Math.min(limit, all.length) }, worker));
   return out;
 }
+// Waits for the first of several that is done, and cancels the others: { index, value }.
+export function select(promises) {
+  const all = [...promises];
+  const others = (winner) => { for (const [i, p] of all.entries()) if (i !== winner) p?.cancel?.(); };
+  return new Promise((resolve, reject) => {
+    for (const [index, promise] of all.entries()) {
+      Promise.resolve(promise).then((value) => { others(index); resolve({ index, value }); }, (error) => { others(index); reject(error); });
+    }
+  });
+}
+export const race = async (promises) => (await select(promises)).value;
+// Fails as `timed-out`, and cancels the promise, if it takes longer.
+export async function within(time, promise) {
+  const { index, value } = await select([promise, sleep(time)]);
+  if (index === 1) throw new Problem("timed-out", "The time is over", { class: "retryable" });
+  return value;
+}
 export const log = (text, fields, level = "info") => host.log(LEVELS[level], String(text), fields === undefined ? undefined : JSON.stringify(fields));
 export const now = () => host.now() / 1000;
 export const random = (len) => host.random(len);
 export const onCancel = (f) => { cancelHooks.push(f); };
 class Renewal { constructor(entry, input) { this.entry = entry; this.input = input; } }
 export const renew = (entry, input) => { throw new Renewal(entry, input); };
-const ctx = { sleep, call, signal, spawn, send, register, expose, stop, receive, map, log, now, random, onCancel, renew, Problem };
+export const whoami = () => host.whoami();
+const ctx = { sleep, call, signal, spawn, send, register, expose, stop, monitor, link, unlink, receive, map, select, race, within, log, now,
+  random, whoami, onCancel, renew, Problem };
 export default ctx;
 
 // The entries of the script: functions that it exports
@@ -178,7 +231,13 @@ function init(name, input) {
     });
   };
 }
+// The members of a problem of the host, for an error.
+function heard({ data, ...problem }) {
+  if (data !== undefined) { try { data = JSON.parse(data); } catch { /* as it came */ } }
+  return { ...problem, data, message: problem.title };
+}
 function hear(events) {
+  [sends, sendsBefore] = [new Map(), sends];
   if (begin) { const f = begin; begin = undefined; f(); }
   for (const e of events) {
     const p = e.tag !== undefined && pending.get(e.tag);
@@ -186,11 +245,16 @@ function hear(events) {
       case "completed": if (p) { pending.delete(e.tag); p.resolve(e.value); } break;
       case "failed": if (p) {
         pending.delete(e.tag);
-        const { title, data, ...rest } = e.value;
-        let parsed = data;
-        if (data !== undefined) { try { parsed = JSON.parse(data); } catch {} }
-        p.reject(Object.assign(p.error, rest, { title, message: title, data: parsed }));
+        p.reject(Object.assign(p.error, heard(e.value)));
+      } else if (sendsBefore.has(e.tag)) {
+        sendsBefore.get(e.tag).refusal = Object.assign(new Problem("pending"), heard(e.value));
       } break;
+      case "exited": {
+        const exit = exits.get(e.tag);
+        exits.delete(e.tag);
+        exit?.resolve({ pid: e.pid, ending: e.ending, problem: e.problem && Object.assign(new Problem("pending"), heard(e.problem)) });
+        break;
+      }
       case "message": inbox.push({ sender: e.sender, topic: e.topic, body: e.body }); break;
       case "cancel": cancel(e.reason); break;
     }
@@ -201,15 +265,16 @@ function cancel(reason) {
   cancelled = reason;
   if (cancelHooks.length) { cancelHooks.closing = true; for (const f of cancelHooks) f(reason); return; }
   cancelHooks.closing = true;                    // what `finally` asks for is asked for, until the grace is over
-  for (const [tag, p] of [...pending]) { drop(tag); p.reject(Object.assign(p.error, { kind: "cancelled", title: "The script was cancelled", message: "The script was cancelled", detail: reason })); }
-  for (const h of hearers.splice(0)) h.reject(Object.assign(h.error, { kind: "cancelled", title: "The script was cancelled", message: "The script was cancelled", detail: reason }));
+  const problem = cancelProblem(reason);
+  for (const tag of [...pending.keys()]) giveUp(tag, problem);
+  for (const h of hearers.splice(0)) h.reject(Object.assign(h.error, problem, { title: problem.title, message: problem.title }));
 }
 function outcome() {
   if (!ended && unhandled.size) {
     const [error] = unhandled.values();
     ended = { status: "failed", value: failure(error, "unhandled-rejection") };
   }
-  if (!ended && !pending.size && !hearers.length)
+  if (!ended && !pending.size && !hearers.length && !exits.size)
     ended = { status: "failed", value: failure(new Problem("never-ends", "The script waits for a promise that nothing will settle"), "") };
   const out = { status: "blocked", ...ended, commands };
   if (!ended && hearers.length) out.status = "idle";
