@@ -26,8 +26,9 @@ struct Language {
 }
 
 impl Language {
-    fn program(&self) -> PathBuf {
-        guests().join(self.script.as_ref().or(self.component.as_ref()).expect("a component or a script"))
+    /// Relative to `guests`.
+    fn program(&self) -> &str {
+        self.script.as_deref().or(self.component.as_deref()).expect("a component or a script")
     }
 }
 
@@ -52,7 +53,7 @@ fn main() {
     let languages: Vec<Language> = serde_json::from_str(&text).expect("a list of languages");
     if let Some(name) = filter.iter().find_map(|arg| arg.strip_prefix("only=")) {
         let language = languages.iter().find(|language| language.name == name).expect("a language");
-        println!("{}", json!(measure(&language.program())));
+        println!("{}", json!(measure(language.program())));
         return;
     }
     print!("{:<20}", "");
@@ -66,7 +67,7 @@ fn main() {
         if language.name != "Rust" && !is_wanted {
             continue;
         }
-        if !language.program().exists() {
+        if !guests().join(language.program()).exists() {
             println!("{:<20} not built", language.name);
             continue;
         }
@@ -87,7 +88,7 @@ fn main() {
 }
 
 /// The figures of one language, in the order of [`FIGURES`].
-fn measure(program: &Path) -> Vec<f64> {
+fn measure(program: &str) -> Vec<f64> {
     let cache = tempfile::tempdir().expect("a folder");
     let host = |slots: u32| {
         let options =
@@ -130,13 +131,13 @@ fn host_of_one_slot(cache: &Path) -> Host {
 }
 
 /// Steps that run one entry with the run's input.
-fn workflow(host: &Host, program: &Path, entry: &str, copies: usize) -> Workflow {
+fn workflow(host: &Host, program: &str, entry: &str, copies: usize) -> Workflow {
     let steps: Vec<Value> = (0..copies)
         .map(|n| json!({ "id": format!("s{n}"), "uses": "guest", "entry": entry, "with": "${ .inputs.input }" }))
         .collect();
     let text = json!({
         "inputs": { "input": { "required": false } },
-        "components": { "guest": { "source": program, "limits": { "memory": "256MiB" } } },
+        "components": { "guest": { "source": format!("./{program}"), "limits": { "memory": "256MiB" } } },
         "steps": steps,
     });
     host.parse("languages.yaml", &text.to_string(), guests()).unwrap_or_else(|error| panic!("{error}"))
@@ -149,7 +150,7 @@ fn outputs(host: &Host, workflow: &Workflow, input: Value) {
 }
 
 /// Kilobytes of one process that waits for a signal.
-fn waiting(host: &Host, program: &Path, before: usize) -> f64 {
+fn waiting(host: &Host, program: &str, before: usize) -> f64 {
     // Fewer than there are slots, where they are to stay live.
     let count = if before == 0 { 40 } else { WAITING };
     let waits = |copies: usize| {

@@ -79,6 +79,7 @@ fn fits(wanted: &Map<String, Value>, found: &Value) -> Verdict {
                 let text = found[member.trim_end_matches("-has")].as_str();
                 text.is_some_and(|text| text.contains(part.as_str()))
             }
+            ("data", Value::Object(_)) => same_value(&without_place(&found["data"]), value),
             _ => same_value(&found[member], value),
         };
         if !is_so {
@@ -86,6 +87,15 @@ fn fits(wanted: &Map<String, Value>, found: &Value) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// A script engine adds where the problem came from.
+fn without_place(data: &Value) -> Value {
+    let mut data = data.clone();
+    if let Some(members) = data.as_object_mut() {
+        members.retain(|member, _| member != "at" && member != "stack");
+    }
+    data
 }
 
 /// Each key had one effect, whose value is always the same.

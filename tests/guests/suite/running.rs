@@ -58,7 +58,7 @@ impl<'a> Runner<'a> {
             let host = board.handlers(builder(1, scenario.slots)).build().unwrap();
             (board, host)
         };
-        let workflow = workflow(&host, &self.language.program(), scenario)?;
+        let workflow = workflow(&host, &guests(""), self.language.program_file(), scenario)?;
         let id = scenario.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-");
         let sink = Some(Arc::new(Sink(board.clone(), id.clone())) as _);
         let options = RunOptions { records: scenario.replay, sink, id: Some(id), ..RunOptions::default() };
@@ -80,16 +80,12 @@ impl<'a> Runner<'a> {
     /// A program that does something else is noticed when a run is replayed with it.
     pub(super) fn notices_another_program(&self) -> Verdict {
         let folder = tempfile::tempdir().unwrap();
-        let name = if let Some(script) = &self.language.script {
-            Path::new(script).file_name().unwrap().to_str().unwrap()
-        } else {
-            "program.wasm"
-        };
+        let name = Path::new(self.language.program_file()).file_name().unwrap().to_str().unwrap();
         let path = folder.path().join(name);
         std::fs::copy(self.language.program(), &path).unwrap();
         let scenario: Scenario =
             serde_json::from_value(json!({ "name": "other", "entry": "twice", "output": null })).unwrap();
-        let load = || workflow(&self.host, &path, &scenario);
+        let load = || workflow(&self.host, folder.path(), name, &scenario);
         let inputs = Map::from_iter([("input".to_owned(), json!(21))]);
         let options = RunOptions { records: true, ..RunOptions::default() };
         let original = load()?;
@@ -116,9 +112,10 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Steps that run the program's entry with the run's input, and what comes of each.
-fn workflow(host: &Host, program: &Path, scenario: &Scenario) -> Result<Workflow, String> {
-    let component = json!({ "source": program, "limits": { "memory": "256MiB" } });
+/// Steps that run the program's entry with the run's input, and what comes of each. The program is a
+/// file below the folder.
+fn workflow(host: &Host, folder: &Path, program: &str, scenario: &Scenario) -> Result<Workflow, String> {
+    let component = json!({ "source": format!("./{program}"), "limits": { "memory": "256MiB" } });
     let steps: Vec<Value> = (0..scenario.copies)
         .map(|n| {
             let mut step = json!({
@@ -140,7 +137,7 @@ fn workflow(host: &Host, program: &Path, scenario: &Scenario) -> Result<Workflow
         "steps": steps,
         "outputs": ends,
     });
-    host.parse("suite.yaml", &text.to_string(), guests("")).map_err(|error| error.to_string())
+    host.parse("suite.yaml", &text.to_string(), folder).map_err(|error| error.to_string())
 }
 
 fn replays(host: &Host, workflow: &Workflow, records: &[wfhost::run::Record]) -> Verdict {
@@ -214,7 +211,7 @@ impl Running {
         let id = self.run.id().to_string();
         self.board = self.board.released();
         self.host = self.board.handlers(builder(2, 64)).data(image.path()).build().unwrap();
-        let workflow = self.host.workflow_of(&id).map_err(|error| error.to_string())?;
+        let workflow = self.host.workflow_of(&id).map_err(|error| format!("{error}: {error:?}"))?;
         self.run = self.host.recover(&workflow, &id, RunOptions::default()).map_err(|error| error.to_string())?;
         self.folder = Some(image);
         Ok(())

@@ -133,9 +133,13 @@ impl Language {
         guests("").join(file)
     }
 
+    /// Relative to `guests`.
+    pub(super) fn program_file(&self) -> &str {
+        self.script.as_deref().or(self.component.as_deref()).expect("a language has a component or a script")
+    }
+
     pub(super) fn program(&self) -> PathBuf {
-        let file = self.script.as_ref().or(self.component.as_ref());
-        Self::path_of(file.expect("a language has a component or a script"))
+        Self::path_of(self.program_file())
     }
 
     /// What runs the program that the guide shows.
