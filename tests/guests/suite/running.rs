@@ -206,6 +206,12 @@ impl Running {
         let folder = self.folder.take().expect("it is durable");
         self.run.inner().acknowledged().wait_for(PATIENCE).map_err(|error| format!("{error:?}"))?;
         let image = image(folder.path());
+        let components = image.path().join("components");
+        std::fs::create_dir_all(&components).unwrap();
+        for file in std::fs::read_dir(folder.path().join("components")).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), components.join(file.file_name())).unwrap();
+        }
         self.run.kill("the host dies");
         self.run.wait();
         let id = self.run.id().to_string();
