@@ -1,9 +1,9 @@
 //! Loading workflow files and their components.
 
+use super::ahead::{Ahead, Ready};
 use super::script::{self, Bundle, Folder, LoadedScript, Origin};
-use super::{HandlerCatalog, Host, LoadError, Shared, component_file, workflow_file};
+use super::{HandlerCatalog, Host, LoadError, Shared, workflow_file};
 use crate::guest::{Cancellation, Component, ScriptForm, ScriptSource};
-use crate::oci;
 use crate::process::{Problem, Program};
 use crate::workflow::diagnostics::{Excerpt, all_of, closest};
 use crate::workflow::interpreter::WorkflowProgram;
@@ -193,6 +193,7 @@ impl Host {
             callable,
             find,
             scripts: RefCell::default(),
+            ahead: RefCell::default(),
             cancellation,
             found: RefCell::default(),
             files: RefCell::default(),
@@ -242,6 +243,13 @@ impl ComponentLocation {
     }
 }
 
+impl ComponentLocation {
+    /// The name that says what kind of file it is.
+    pub(super) fn name_of<'a>(&'a self, source: &'a str) -> &'a str {
+        if self.is_other { &self.name } else { source }
+    }
+}
+
 /// Finds programs by the source that the file gives, and collects them.
 struct Loader<'a> {
     host: &'a Shared,
@@ -249,6 +257,8 @@ struct Loader<'a> {
     /// Where a component is, from its source.
     find: &'a dyn Fn(&str) -> ComponentLocation,
     scripts: RefCell<BTreeMap<String, Script>>,
+    /// Components that were loaded before they are asked for.
+    ahead: RefCell<Ahead>,
     cancellation: &'a Cancellation,
     found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
     files: RefCell<BTreeMap<String, ComponentFile>>,
@@ -269,40 +279,15 @@ impl Loader<'_> {
         Ok(ResolvedComponent { digest: Some(program.digest().to_string()), ..ResolvedComponent::default() })
     }
 
-    /// Pulls a component from its registry.
-    fn pull(&self, source: &str) -> Result<Bytes, (String, Option<String>)> {
-        let reference: oci::Reference =
-            source.parse().map_err(|error: oci::ReferenceError| (format!("`{source}`: {error}"), Some(error.hint)))?;
-        let pulled = self.host.registries.pull(&reference, &|| self.cancellation.is_cancelled());
-        pulled.map(|pulled| pulled.bytes).map_err(|error| (error.message, error.hint))
-    }
-
     fn file(&self, source: &str) -> Result<ResolvedComponent, Unusable> {
         let location = (self.find)(source);
-        let of = if location.is_other { location.name.as_str() } else { source };
-        if let Some(language) = ScriptLanguage::of(of) {
+        if let Some(language) = ScriptLanguage::of(location.name_of(source)) {
             return self.script_file(source, location, language);
         }
-        let ComponentLocation { path, bytes, name, is_other, .. } = location;
-        // If the caller has named another file, the message names it, and what it replaces.
-        let about =
-            |message: String| if is_other { format!("{message} (in the place of `{source}`)") } else { message };
-        let bytes = match bytes {
-            None if source.starts_with(oci::SCHEME) && !is_other => Some(self.pull(source)?),
-            bytes => bytes,
-        };
-        let read = || component_file::read(&path).map(Bytes::from);
-        let bytes = bytes.map_or_else(read, Ok).map_err(|error| {
-            let hint = (error.kind() == std::io::ErrorKind::NotFound && !is_other).then(|| {
-                let whole = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
-                format!("the path is taken from the workflow's folder: {}", whole.display())
-            });
-            (about(format!("cannot read the component `{name}`: {error}")), hint)
-        })?;
-        let (component, hash) = self.host.component(&name, &bytes, self.cancellation).map_err(|error| {
-            let (message, hint) = component_file::explain(&name, &bytes, &error);
-            (about(message), Some(hint))
-        })?;
+        let other = location.is_other.then(|| location.name.clone());
+        let ahead = self.ahead.borrow_mut().remove(source);
+        let load = || self.host.load_component(source, location, self.cancellation);
+        let Ready { component, hash, bytes } = ahead.unwrap_or_else(load)?;
         let digest = component.digest().to_string();
         // Without a description, a missing entry shows only when it is spawned.
         let described = component.describe();
@@ -315,7 +300,7 @@ impl Loader<'_> {
             undescribed,
         };
         self.files.borrow_mut().insert(source.to_owned(), file);
-        Ok(ResolvedComponent { digest: Some(digest), entries, name: is_other.then_some(name), content: None })
+        Ok(ResolvedComponent { digest: Some(digest), entries, name: other, content: None })
     }
 }
 
@@ -389,6 +374,10 @@ impl Loader<'_> {
 }
 
 impl Environment for Loader<'_> {
+    fn announce(&self, sources: &[&str]) {
+        *self.ahead.borrow_mut() = self.host.components_ahead(sources, self.find, self.cancellation);
+    }
+
     fn component(&self, source: &str) -> Result<ResolvedComponent, Unusable> {
         match source.strip_prefix("native:") {
             Some(name) => Ok(self.native(name)?),

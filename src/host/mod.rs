@@ -10,6 +10,7 @@
 //!
 //! It decides nothing about processes: it passes plans to the run, and programs to the scheduler.
 
+mod ahead;
 mod builder;
 pub(crate) mod component_file;
 pub(crate) mod component_store;

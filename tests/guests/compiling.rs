@@ -9,7 +9,7 @@ use std::time::Duration;
 use wfhost::guest::{
     CacheUse, Cancellation, CompileBound, CompileLimits, Compiler, Component, EngineOptions, GuestEngine, LoadError,
 };
-use wfhost::host::{Host, LoadError as WorkflowError};
+use wfhost::host::{CompileNotice, Host, LoadError as WorkflowError};
 
 /// A program that can be the child. `None` if the binary was not built.
 fn wfhost() -> Option<PathBuf> {
@@ -106,7 +106,7 @@ fn the_next_version_of_a_component_compiles_what_is_new() {
     let folder = tempfile::tempdir().unwrap();
     let (cache, fresh) = (folder.path().join("cache"), folder.path().join("fresh"));
     let interpreter: Vec<Vec<u8>> =
-        (0..8).map(|i| [slow::additions(60_000), slow::branches(4_500 + i)].concat()).collect();
+        (0..8).map(|i| [slow::additions(60_000), slow::branches(3_200 + i)].concat()).collect();
     let version = |small: usize| slow::of_bodies(&[interpreter.clone(), vec![slow::additions(small)]].concat());
     let second = CompileLimits { cpu_base: Duration::from_secs(1), cpu_per_mib: Duration::ZERO, ..Default::default() };
     let load = |cache: &Path, bytes: &[u8], limits: Option<&CompileLimits>| {
@@ -133,6 +133,39 @@ fn the_next_version_of_a_component_compiles_what_is_new() {
     assert_eq!(load(&cache, &version(90), Some(&second)), (true, 1));
     assert_eq!(load(&cache, &version(90), None), (false, 1));
     assert_eq!(load(&cache, &version(120), Some(&second)), (false, 0));
+}
+
+/// The problems are those of loading one after the other, in the order of the file.
+#[test]
+fn several_components_are_compiled_at_a_time() {
+    let Some(program) = wfhost() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = "steps:\n".to_owned();
+    for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let component = slow::of_bodies(&[slow::branches(2_000 + index)]);
+        std::fs::write(folder.path().join(format!("{name}.wasm")), component).unwrap();
+        text += &format!("  - {{ id: {name}, uses: ./{name}.wasm }}\n");
+    }
+    text += "  - { id: gone, uses: ./gone.wasm }\n  - { id: again, uses: ./a.wasm }\n";
+    let notices = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let heard = Arc::clone(&notices);
+    let note = move |notice: &CompileNotice<'_>| {
+        heard.lock().unwrap().push(match notice {
+            CompileNotice::Begins { component, .. } => format!("begins {component}"),
+            CompileNotice::Ended { component, .. } => format!("ended {component}"),
+            _ => panic!("{notice:?}"),
+        });
+    };
+    let host = Host::builder().workers(1).guests(options(&program, None)).on_compile(note).build().unwrap();
+    let error = host.parse("flow.yaml", &text, folder.path()).map(|_| ()).unwrap_err().to_string();
+    let heard = notices.lock().unwrap().clone();
+    let count = |text: &str| heard.iter().filter(|notice| notice.starts_with(text)).count();
+    assert_eq!((count("begins"), count("ended")), (3, 3), "each once: {heard:?}");
+    if std::thread::available_parallelism().is_ok_and(|processors| processors.get() > 1) {
+        assert!(heard[..2].iter().all(|notice| notice.starts_with("begins")), "two at a time: {heard:?}");
+    }
+    let at = |name: &str| error.find(&format!("./{name}.wasm")).unwrap_or_else(|| panic!("{name}: {error}"));
+    assert!(at("a") < at("b") && at("b") < at("c") && at("c") < at("gone"), "{error}");
 }
 
 /// The child has nothing of this process but its pipes, and ends with the load that it is for.

@@ -17,6 +17,7 @@ pub(super) fn find(
     environment: &dyn Environment,
     problems: &mut Diagnostics,
 ) -> Vec<Component> {
+    environment.announce(&sources(workflow));
     let mut found = Found { components: Vec::new(), file };
     let mut known: BTreeMap<&str, ResolvedComponent> = BTreeMap::new();
     for declared in &workflow.components {
@@ -56,6 +57,23 @@ pub(super) fn find(
         }
     }
     found.components
+}
+
+/// The sources of the components that the workflow uses, each once.
+fn sources(workflow: &Workflow) -> Vec<&str> {
+    let mut sources: Vec<&str> = workflow.components.iter().map(|declared| declared.source.value.as_str()).collect();
+    for step in &workflow.steps {
+        if let Action::Uses { component, .. } = &step.action
+            && !workflow.components.iter().any(|declared| declared.name.value == component.value)
+            && !workflow.unread_components.contains(&component.value)
+            && is_source(&component.value)
+        {
+            sources.push(&component.value);
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    sources.retain(|source| seen.insert(*source));
+    sources
 }
 
 /// The components that were found so far.

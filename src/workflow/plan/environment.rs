@@ -49,6 +49,12 @@ impl From<(String, Option<String>)> for Unusable {
 
 /// What the host knows beyond the file, so that its problems get a position in the file too.
 pub trait Environment {
+    /// Hears the sources of all components before the first is looked up, so that several can be
+    /// loaded at a time.
+    fn announce(&self, sources: &[&str]) {
+        let _ = sources;
+    }
+
     /// Looks up a component by its source.
     ///
     /// # Errors
