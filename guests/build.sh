@@ -84,6 +84,8 @@ for name in "${names[@]}"; do
         conformance-rust) rust conformance "$out" ;;
         suite-rust | order-rust) rust "$name" "$out" ;;
         conformance-c) c conformance/c/guest.c "$out" ;;
+        suite-go) out=$on_demand/$name.wasm && toolchain/go.sh suite/go "$out" ;;
+        order-go) out=$on_demand/$name.wasm && toolchain/go.sh suite/go/order "$out" ;;
         suite-c) c_sdk suite/c/suite.c "$out" ;;
         order-c) c_sdk suite/c/order.c "$out" ;;
         counter-c) c examples/counter/c/guest.c "$out" ;;

@@ -1,0 +1,3 @@
+module github.com/wfhost/wfhost/guests/go
+
+go 1.24

@@ -1,0 +1,1 @@
+// Allows component.go to declare main.main without a body.
