@@ -3,7 +3,7 @@
 use super::metering::{Limiter, hostcall_bytes_max};
 use super::options::EngineOptions;
 use super::snapshot::{Handles, SnapshotView};
-use super::wasi::{Wasi, WasiView};
+use super::wasi::{Wasi, WasiView, World};
 use super::work::HostWork;
 use crate::process::{Limits, LogLine, Output, Pid, ProcessInit, Random, Tag, Timestamp};
 use std::sync::Arc;
@@ -207,6 +207,16 @@ impl Context {
     /// Drops what was written by a call that is not a step.
     pub(crate) fn discard_log(&mut self) {
         self.take_log(&mut Output::default());
+    }
+
+    /// Makes it the store of a program.
+    pub(super) fn begin_program(&mut self, world: World) {
+        self.wasi.begin_program(world);
+    }
+
+    /// Takes what the program has left.
+    pub(super) fn end_program(&mut self) -> Option<World> {
+        self.wasi.end_program()
     }
 
     /// Whether the host holds nothing for the guest beyond what [`Self::save`] returns.

@@ -94,7 +94,7 @@ fn instantiate_pre(
 }
 
 /// A store with all its limits set.
-fn new_store(
+pub(super) fn new_store(
     engine: &wasmtime::Engine,
     options: &EngineOptions,
     init: &Arc<ProcessInit>,

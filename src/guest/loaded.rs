@@ -275,7 +275,7 @@ impl Loaded {
 }
 
 /// What a guest takes of the pool.
-fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit {
+pub(super) fn permit(component: &wasmtime::component::Component, survey: &Survey) -> Permit {
     // Only components that import modules or components have no answer, and these are never linked.
     let resources = component.resources_required();
     let (memories, tables) = resources.map_or((0, 0), |resources| (resources.num_memories, resources.num_tables));

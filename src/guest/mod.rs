@@ -24,8 +24,10 @@
 
 // From bytes to a component.
 mod cache;
+mod command;
 mod compiler;
 mod component;
+mod componentize;
 mod inspect;
 mod linked;
 mod loaded;
@@ -62,6 +64,7 @@ pub mod snapshot;
 mod stored;
 
 pub use cache::{CacheUse, CodeCache, Prepared};
+pub use command::WasiCommand;
 pub use compiler::{CancelOnDrop, Cancellation, CompileLimits, Compiler, serve_compiler};
 pub use component::Component;
 #[cfg(feature = "cli")]

@@ -7,19 +7,55 @@
 use super::load::ComponentLocation;
 use super::{Shared, component_file};
 use crate::base::processors;
-use crate::guest::{Cancellation, Component};
+use crate::guest::{Cancellation, Component, LoadError, WasiCommand};
 use crate::oci;
+use crate::process::{Json, Problem, Program};
 use crate::workflow::model::ScriptLanguage;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
 
 /// Components that are loaded at a time. Arbitrary: a compiler uses several processors itself.
 const AT_A_TIME_MAX: usize = 4;
 
+/// What a step can run: a guest, or a program for the command line.
+pub(super) enum Runnable {
+    Guest(Component),
+    Command(WasiCommand),
+}
+
+impl Runnable {
+    pub(super) fn digest(&self) -> Arc<str> {
+        match self {
+            Self::Guest(component) => component.digest(),
+            Self::Command(command) => command.digest(),
+        }
+    }
+
+    /// Its own description, if it has one.
+    ///
+    /// # Errors
+    /// Why a guest could not describe itself.
+    pub(super) fn describe(&self) -> Result<Option<Json>, Problem> {
+        match self {
+            Self::Guest(component) => component.describe(),
+            Self::Command(_) => Ok(Some(WasiCommand::describe())),
+        }
+    }
+
+    pub(super) fn into_program(self) -> Arc<dyn Program> {
+        match self {
+            Self::Guest(component) => Arc::new(component),
+            Self::Command(command) => Arc::new(command),
+        }
+    }
+}
+
 /// A component that was loaded, the BLAKE3 of its bytes, and these.
 pub(super) struct Ready {
-    pub(super) component: Component,
+    pub(super) component: Runnable,
     pub(super) hash: blake3::Hash,
     pub(super) bytes: Bytes,
 }
@@ -96,11 +132,31 @@ impl Shared {
             });
             (about(format!("cannot read the component `{name}`: {error}")), hint)
         })?;
-        let (component, hash) = self.component(&name, &bytes, cancellation).map_err(|error| {
+        let loaded = if WasiCommand::recognizes(&bytes) {
+            self.command(&name, &bytes, cancellation).map(|(command, hash)| (Runnable::Command(command), hash))
+        } else {
+            self.component(&name, &bytes, cancellation).map(|(component, hash)| (Runnable::Guest(component), hash))
+        };
+        let (component, hash) = loaded.map_err(|error| {
             let (message, hint) = component_file::explain(&name, &bytes, &error);
             (about(message), Some(hint))
         })?;
         Ok(Ready { component, hash, bytes })
+    }
+
+    /// Loads the program of these bytes. Returns it with their hash.
+    fn command(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        cancellation: &Cancellation,
+    ) -> Result<(WasiCommand, blake3::Hash), LoadError> {
+        // What it is called by is an argument that it sees.
+        let called = Path::new(name).file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
+        let loaded = self.noticed(name, bytes, &|compiling| {
+            WasiCommand::load(&self.guests, &called, bytes, cancellation, compiling)
+        });
+        Ok((loaded?, blake3::hash(bytes)))
     }
 
     /// Pulls a component from its registry.

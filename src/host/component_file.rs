@@ -12,10 +12,6 @@ const HEAD_BYTES: usize = 512;
 const HOW: &str = "docs/guests.md tells how a component is built: in Rust for the target wasm32-unknown-unknown, otherwise of a core \
     module by wasm-tools component new module.wasm -o component.wasm";
 
-/// What to do with a command-line program.
-const COMMAND: &str = "programs with a `main` cannot be steps yet, also not by way of wasm-tools component new: a step is a library that exports \
-    wfhost:process/guest; docs/guests.md shows one";
-
 /// Reads a component's file, up to one byte more than may be compiled.
 ///
 /// # Errors
@@ -39,9 +35,6 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// Explains why these bytes are no component that can be run. Returns a message and a hint.
 pub(crate) fn explain(source: &str, bytes: &[u8], error: &LoadError) -> (String, String) {
     match error {
-        LoadError::CoreModule | LoadError::Misfit(_) if is_command(bytes) => {
-            (format!("`{source}` is a command-line program ({}), not a process", entry_of(error)), COMMAND.to_owned())
-        }
         LoadError::CoreModule => (format!("`{source}` is a core WebAssembly module, not a component"), HOW.to_owned()),
         LoadError::Malformed(why) => match foreign(source, bytes) {
             Some((what, hint)) => (format!("`{source}` is {what}, not a component"), hint.unwrap_or(HOW).to_owned()),
@@ -65,41 +58,6 @@ pub(crate) fn explain(source: &str, bytes: &[u8], error: &LoadError) -> (String,
         ),
         other => (format!("`{source}`: {}", chain(other)), HOW.to_owned()),
     }
-}
-
-/// Returns whether it is a program with a `main`, for the first or the second preview of WASI.
-fn is_command(bytes: &[u8]) -> bool {
-    use wasmparser::Payload::{ComponentExportSection, ExportSection, Version};
-    let mut depth = 0_u32;
-    for payload in wasmparser::Parser::new(0).parse_all(bytes) {
-        let is_found = match payload {
-            Ok(Version { .. }) => {
-                depth += 1;
-                false
-            }
-            Ok(wasmparser::Payload::End(_)) => {
-                depth = depth.saturating_sub(1);
-                false
-            }
-            Ok(ExportSection(exports)) if depth == 1 => {
-                exports.into_iter().flatten().any(|export| export.name == "_start")
-            }
-            Ok(ComponentExportSection(exports)) if depth == 1 => {
-                exports.into_iter().flatten().any(|export| export.name.name.starts_with("wasi:cli/run@"))
-            }
-            Ok(_) => false,
-            Err(_) => return false,
-        };
-        if is_found {
-            return true;
-        }
-    }
-    false
-}
-
-/// Returns what shows that it is one.
-fn entry_of(error: &LoadError) -> &'static str {
-    if matches!(error, LoadError::CoreModule) { "it exports `_start`" } else { "it exports `wasi:cli/run`" }
 }
 
 /// Says what a file is that does not begin like WebAssembly, with a hint.
@@ -182,12 +140,6 @@ mod tests {
         }
         let cut = format!("{}é", "x".repeat(HEAD_BYTES - 1));
         assert_eq!(what("a", cut.as_bytes()), "`a` is text, not a component");
-        // What `rustc --target wasm32-wasip1` makes of a program, as far as that matters.
-        let start =
-            b"\0asm\x01\0\0\0\x01\x04\x01\x60\0\0\x03\x02\x01\0\x07\x0a\x01\x06_start\0\0\x0a\x04\x01\x02\0\x0b";
-        let (message, hint) = explain("m.wasm", start, &LoadError::CoreModule);
-        assert_eq!(message, "`m.wasm` is a command-line program (it exports `_start`), not a process");
-        assert!(hint.contains("cannot be steps yet"));
         let (message, hint) = explain("m.wasm", b"\0asm\x01\0\0\0", &LoadError::CoreModule);
         assert_eq!(message, "`m.wasm` is a core WebAssembly module, not a component");
         assert!(hint.contains("wasm-tools component new"));

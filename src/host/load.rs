@@ -293,7 +293,7 @@ impl Loader<'_> {
         let described = component.describe();
         let undescribed = described.as_ref().err().cloned();
         let entries = described.ok().flatten().and_then(|description| entries(&description.to_value()));
-        self.found.borrow_mut().insert(source.to_owned(), Arc::new(component));
+        self.found.borrow_mut().insert(source.to_owned(), component.into_program());
         let file = ComponentFile {
             hash: hash.to_hex().as_str().into(),
             bytes: self.host.stores_components().then_some(bytes),
@@ -407,19 +407,31 @@ impl Shared {
         if let Some(component) = self.components.lock().get(hash.as_bytes()) {
             return Ok((component.clone(), hash));
         }
+        let component = self.noticed(name, bytes, &|compiling| {
+            Component::load_hashed(&self.guests, bytes, hash, cancellation, compiling)
+        })?;
+        self.components.lock().insert(*hash.as_bytes(), component.clone());
+        Ok((component, hash))
+    }
+
+    /// Loads something by `load`, and gives notice of its compilation. `load` calls what it is
+    /// given before it compiles.
+    pub(super) fn noticed<T>(
+        &self,
+        name: &str,
+        bytes: &[u8],
+        load: &dyn Fn(&dyn Fn()) -> Result<T, crate::guest::LoadError>,
+    ) -> Result<T, crate::guest::LoadError> {
         let begins = Instant::now();
         let is_compiled = Cell::new(false);
-        let compiling = || {
+        let loaded = load(&|| {
             is_compiled.set(true);
             self.notify(&CompileNotice::Begins { component: name, bytes: bytes.len() as u64 });
-        };
-        let loaded = Component::load_hashed(&self.guests, bytes, hash, cancellation, &compiling);
+        });
         if is_compiled.get() {
             self.notify(&CompileNotice::Ended { component: name, took: begins.elapsed() });
         }
-        let component = loaded?;
-        self.components.lock().insert(*hash.as_bytes(), component.clone());
-        Ok((component, hash))
+        loaded
     }
 
     fn notify(&self, notice: &CompileNotice<'_>) {

@@ -1,7 +1,7 @@
 //! The same program in each language: the conformance suite's, on the host, as ratios to Rust.
 //!
-//! `cargo bench --bench languages [-- PART-OF-A-NAME]` runs each language that is built in a process
-//! of its own, one after the other, and prints a table: CPU time of all threads for processes and
+//! `cargo bench --bench languages [-- PART-OF-A-NAME]` runs each language that is built in a
+//! process of its own, one after the other, and prints a table: CPU time of all threads for processes and
 //! steps, elapsed time for runs, memory of the whole process for what is weighed.
 //!
 //! - first run: an empty cache of compiled code; then one process from birth to end;

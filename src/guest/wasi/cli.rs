@@ -1,7 +1,8 @@
-//! What a program is started with: nothing but two streams to write to.
+//! What a guest is started with: nothing but two streams to write to. A program is started with
+//! what its step gives it.
 
 use super::lines::Stream;
-use super::{WasiHost, WasiView};
+use super::{ProgramExit, WasiHost, WasiView};
 use crate::guest::problem::Breach;
 use crate::process::{Problem, problem::kind};
 use wasmtime::component::Resource;
@@ -14,11 +15,11 @@ use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 
 impl<T: WasiView> environment::Host for WasiHost<'_, T> {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
-        Ok(Vec::new())
+        Ok(self.state().program.as_ref().map(|program| program.environment.clone()).unwrap_or_default())
     }
 
     fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {
-        Ok(Vec::new())
+        Ok(self.state().program.as_ref().map(|program| program.arguments.clone()).unwrap_or_default())
     }
 
     fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
@@ -26,7 +27,10 @@ impl<T: WasiView> environment::Host for WasiHost<'_, T> {
     }
 }
 
-fn exited(code: u8) -> wasmtime::Error {
+fn exited(code: u8, is_program: bool) -> wasmtime::Error {
+    if is_program {
+        return ProgramExit(code).into();
+    }
     let problem = Problem::new(kind::EXIT, "The guest called exit");
     let detail = format!("with code {code}; a guest ends by the status of its step");
     Breach(problem.with_detail(detail)).into()
@@ -34,25 +38,34 @@ fn exited(code: u8) -> wasmtime::Error {
 
 impl<T: WasiView> exit::Host for WasiHost<'_, T> {
     fn exit(&mut self, status: Result<(), ()>) -> wasmtime::Result<()> {
-        Err(exited(u8::from(status.is_err())))
+        Err(exited(u8::from(status.is_err()), self.state().program.is_some()))
     }
 
     fn exit_with_code(&mut self, status_code: u8) -> wasmtime::Result<()> {
-        Err(exited(status_code))
+        Err(exited(status_code, self.state().program.is_some()))
     }
 }
 
 impl<T: WasiView> stdin::Host for WasiHost<'_, T> {
     fn get_stdin(&mut self) -> wasmtime::Result<Resource<DynInputStream>> {
-        let stream: DynInputStream = Box::new(ClosedInputStream);
-        Ok(self.state().table.push(stream)?)
+        let state = self.state();
+        let stream: DynInputStream = match &state.program {
+            Some(program) => program.stdin(),
+            None => Box::new(ClosedInputStream),
+        };
+        Ok(state.table.push(stream)?)
     }
 }
 
 impl<T: WasiView> WasiHost<'_, T> {
     fn output(&mut self, stream: Stream) -> wasmtime::Result<Resource<DynOutputStream>> {
         let state = self.state();
-        Ok(state.table.push(state.captured.stream(stream))?)
+        let stream = match (&state.program, stream) {
+            (Some(program), Stream::Stdout) => program.stdout(),
+            (Some(program), Stream::Stderr) => program.stderr(),
+            (None, stream) => state.captured.stream(stream),
+        };
+        Ok(state.table.push(stream)?)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Both clocks show the time of the batch; a timer is due or not for the whole step.
 
-use super::{Has, WasiHost, WasiView, host};
+use super::{Has, WasiHost, WasiView, World, host};
 use std::future;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{Linker, Resource};
@@ -9,7 +9,7 @@ use wasmtime_wasi::p2::bindings::clocks::wall_clock::{self, Datetime};
 use wasmtime_wasi_io::async_trait;
 use wasmtime_wasi_io::poll::{DynPollable, Pollable, subscribe};
 
-const MICROS_PER_SECOND: u64 = 1_000_000;
+const NANOS_PER_SECOND: u64 = 1_000_000_000;
 const NANOS_PER_MICRO: u64 = 1_000;
 
 /// Offers both clocks. Their most used calls are bound by hand, since a call bound by wasmtime's
@@ -44,9 +44,8 @@ pub(super) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> 
 
 impl<T: WasiView> wall_clock::Host for WasiHost<'_, T> {
     fn now(&mut self) -> wasmtime::Result<Datetime> {
-        let micros = self.0.now().0;
-        let nanoseconds = (micros % MICROS_PER_SECOND * NANOS_PER_MICRO) as u32;
-        Ok(Datetime { seconds: micros / MICROS_PER_SECOND, nanoseconds })
+        let nanos = self.instant();
+        Ok(Datetime { seconds: nanos / NANOS_PER_SECOND, nanoseconds: (nanos % NANOS_PER_SECOND) as u32 })
     }
 
     fn resolution(&mut self) -> wasmtime::Result<Datetime> {
@@ -55,8 +54,17 @@ impl<T: WasiView> wall_clock::Host for WasiHost<'_, T> {
 }
 
 impl<T: WasiView> WasiHost<'_, T> {
-    fn instant(&self) -> Instant {
-        self.0.now().0.saturating_mul(NANOS_PER_MICRO)
+    /// The time of the batch; a program's clock goes on from there.
+    fn instant(&mut self) -> Instant {
+        let began = self.0.now().0.saturating_mul(NANOS_PER_MICRO);
+        let elapsed = self.state().program.as_mut().map_or(0, World::tick);
+        began.saturating_add(elapsed)
+    }
+
+    /// Waits, if this is a program, for which time passes at once. Returns whether it did.
+    fn wait(&mut self, nanos: Duration) -> bool {
+        let program = self.state().program.as_mut();
+        program.map(|program| program.wait(nanos)).is_some()
     }
 
     fn timer(&mut self, is_due: bool) -> wasmtime::Result<Resource<DynPollable>> {
@@ -76,12 +84,14 @@ impl<T: WasiView> monotonic_clock::Host for WasiHost<'_, T> {
     }
 
     fn subscribe_instant(&mut self, when: Instant) -> wasmtime::Result<Resource<DynPollable>> {
-        let is_due = when <= self.instant();
+        let now = self.instant();
+        let is_due = when <= now || self.wait(when - now);
         self.timer(is_due)
     }
 
     fn subscribe_duration(&mut self, duration: Duration) -> wasmtime::Result<Resource<DynPollable>> {
-        self.timer(duration == 0)
+        let is_due = self.wait(duration) || duration == 0;
+        self.timer(is_due)
     }
 }
 

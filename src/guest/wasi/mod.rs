@@ -8,12 +8,13 @@
 //! - arguments and environment are empty, standard input is at its end, there is no terminal;
 //! - what is written to standard output and standard error becomes log lines;
 //! - `exit` is a death: a guest ends by the status of its step;
-//! - there are no folders to open, and sockets and name lookups are denied;
+//! - there are no folders to open, and sockets and name lookups are denied; a program has files in
+//!   memory ([`files`]), and what it is started with ([`World`]);
 //! - a timer that is not due yet cannot come due in the same step, so waiting for it is a
 //!   [`BlockingCall`].
 //!
 //! Wasmtime's own implementation is used only where it cannot reach the outside or a tokio reactor:
-//! for resources that no guest can obtain (descriptors, sockets), and to move bytes between the
+//! for resources that no guest can obtain (sockets), and to move bytes between the
 //! streams that are made here.
 //!
 //! Resources live in a table of the host's, so a component that imports any of those interfaces
@@ -21,8 +22,10 @@
 
 mod cli;
 mod clocks;
+pub(crate) mod files;
 mod lines;
 mod poll;
+mod program;
 mod random;
 mod sockets;
 #[cfg(test)]
@@ -31,10 +34,10 @@ mod work;
 
 use crate::process::{LogLine, Timestamp};
 use lines::Captured;
+pub(crate) use program::{ProgramExit, World};
 use std::marker::PhantomData;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{HasData, Linker, ResourceTable};
-use wasmtime_wasi::filesystem::{WasiFilesystem, WasiFilesystemCtx, WasiFilesystemCtxView};
 use wasmtime_wasi::p2::bindings as wasi;
 use wasmtime_wasi::sockets::{WasiSockets, WasiSocketsCtx, WasiSocketsCtxView};
 use wasmtime_wasi_io::bindings::wasi::io;
@@ -119,8 +122,9 @@ pub(crate) struct Wasi(Option<Box<State>>);
 struct State {
     table: ResourceTable,
     captured: Captured,
-    filesystem: WasiFilesystemCtx,
     sockets: WasiSocketsCtx,
+    /// The world of a program; guests have none.
+    program: Option<World>,
 }
 
 impl Wasi {
@@ -129,13 +133,18 @@ impl Wasi {
             let mut table = ResourceTable::new();
             table.set_max_capacity(RESOURCES_MAX);
             let captured = Captured::default();
-            Box::new(State {
-                table,
-                captured,
-                filesystem: WasiFilesystemCtx::default(),
-                sockets: WasiSocketsCtx::default(),
-            })
+            Box::new(State { table, captured, sockets: WasiSocketsCtx::default(), program: None })
         })
+    }
+
+    /// Makes it the world of a program, before its instance is made.
+    pub(crate) fn begin_program(&mut self, world: World) {
+        self.state().program = Some(world);
+    }
+
+    /// Takes the world of a program that has ended.
+    pub(crate) fn end_program(&mut self) -> Option<World> {
+        self.0.as_mut().and_then(|state| state.program.take())
     }
 
     /// Whether the guest has no open resource.
@@ -188,12 +197,6 @@ fn table<T: WasiView>(data: &mut T) -> &mut ResourceTable {
     &mut data.wasi().state().table
 }
 
-fn filesystem<T: WasiView>(data: &mut T) -> WasiFilesystemCtxView<'_> {
-    data.count_host_call();
-    let state = data.wasi().state();
-    WasiFilesystemCtxView { ctx: &mut state.filesystem, table: &mut state.table }
-}
-
 fn denied_sockets<T: WasiView>(data: &mut T) -> WasiSocketsCtxView<'_> {
     data.count_host_call();
     let state = data.wasi().state();
@@ -220,8 +223,7 @@ pub(crate) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> 
     wasi::cli::terminal_stdin::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::cli::terminal_stdout::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::cli::terminal_stderr::add_to_linker::<T, Has<T>>(linker, host)?;
-    wasi::filesystem::preopens::add_to_linker::<T, WasiFilesystem>(linker, filesystem)?;
-    wasi::filesystem::types::add_to_linker::<T, WasiFilesystem>(linker, filesystem)?;
+    files::link(linker)?;
     let network = wasi::sockets::network::LinkOptions::default();
     wasi::sockets::network::add_to_linker::<T, WasiSockets>(linker, &network, denied_sockets)?;
     wasi::sockets::instance_network::add_to_linker::<T, WasiSockets>(linker, denied_sockets)?;

@@ -112,8 +112,8 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// Steps that run the program's entry with the run's input, and what comes of each. The program is a
-/// file below the folder.
+/// Steps that run the program's entry with the run's input, and what comes of each. The program is
+/// a file below the folder.
 fn workflow(host: &Host, folder: &Path, program: &str, scenario: &Scenario) -> Result<Workflow, String> {
     let component = json!({ "source": format!("./{program}"), "limits": { "memory": "256MiB" } });
     let steps: Vec<Value> = (0..scenario.copies)

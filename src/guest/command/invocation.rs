@@ -1,0 +1,211 @@
+//! What a program is started with: the input of its step.
+//!
+//! ```yaml
+//! with:
+//!   args: [ "-i", "in.csv" ]        # texts, after the program's own name
+//!   stdin: "text"                   # a text, { bytes: base64 }, or any other value as JSON
+//!   env: { LANG: en }               # texts by name
+//!   files: { "in.csv": "a,b" }      # content by path below /, in the same forms as stdin
+//!   parse: json                     # how stdout is read: text (default), lines, json, bytes
+//!   expect: [ 0, 1 ]                # exit codes that are answers: [ 0 ] by default
+//!   outputs: [ out.csv ]            # which files are answered; by default all new and changed ones
+//! ```
+
+use crate::guest::wasi::files::tree::{BYTES_MAX, ENTRIES_MAX, Folder};
+use crate::process::{Json, Payload, Problem};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The kind of an input that does not fit, as of guests.
+const BAD_INPUT: &str = "bad-input";
+
+/// The one entry of a program.
+pub(super) const ENTRY: &str = "run";
+
+/// The input as it is written.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, default)]
+struct Written {
+    args: Vec<String>,
+    stdin: Option<Value>,
+    env: BTreeMap<String, String>,
+    files: BTreeMap<String, Value>,
+    parse: Parse,
+    expect: Option<Vec<u8>>,
+    outputs: Option<Vec<String>>,
+}
+
+/// How standard output is read.
+#[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Parse {
+    #[default]
+    Text,
+    Lines,
+    Json,
+    Bytes,
+}
+
+/// A start of a program.
+#[derive(Debug)]
+pub(super) struct Invocation {
+    pub(super) arguments: Vec<String>,
+    pub(super) environment: Vec<(String, String)>,
+    pub(super) stdin: Bytes,
+    pub(super) root: Arc<Folder>,
+    /// The files that it begins with, to tell which it has changed.
+    pub(super) given: BTreeMap<String, blake3::Hash>,
+    pub(super) expected: Expected,
+}
+
+/// What is made of what a program leaves.
+#[derive(Debug)]
+pub(super) struct Expected {
+    pub(super) parse: Parse,
+    pub(super) codes: Vec<u8>,
+    pub(super) outputs: Option<Vec<String>>,
+}
+
+impl Invocation {
+    /// Reads the input of a process of the program with this name.
+    ///
+    /// # Errors
+    /// The problem of an input that does not fit.
+    pub(super) fn read(name: &str, entry: &str, input: &Payload) -> Result<Self, Problem> {
+        if entry != ENTRY {
+            return Err(Problem::new("unknown-entry", "The program has no such entry").with_detail(entry));
+        }
+        let Payload::Json(input) = input else { return Err(bad("the input of a program is JSON")) };
+        if !input.as_str().trim_start().starts_with(['{', 'n']) {
+            return Err(bad("the input of a program is an object: args, stdin, env, files, parse, expect, outputs"));
+        }
+        let written: Option<Written> = serde_json::from_str(input.as_str()).map_err(|error| bad(error.to_string()))?;
+        let Written { args, stdin, env, files, parse, expect, outputs } = written.unwrap_or_default();
+        let has_nul = |text: &String| text.contains('\0');
+        if args.iter().any(has_nul) || env.iter().any(|(name, value)| has_nul(name) || has_nul(value)) {
+            return Err(bad("arguments and environment cannot contain the character NUL"));
+        }
+        if let Some(name) = env.keys().find(|name| name.is_empty() || name.contains('=')) {
+            return Err(bad(format!("`{name}` cannot name a variable of the environment")));
+        }
+        let root = Folder::root();
+        let mut given = BTreeMap::new();
+        for (path, value) in files {
+            let content = content(&value).map_err(|why| bad(format!("the file `{path}`: {why}")))?;
+            let place = path.strip_prefix('/').unwrap_or(&path);
+            root.put(place, &content).map_err(|error| bad(format!("the file `{path}` cannot be made: {error}")))?;
+            given.insert(place.to_owned(), blake3::hash(&content));
+        }
+        let stdin = stdin.as_ref().map_or(Ok(Vec::new()), content).map_err(|why| bad(format!("stdin: {why}")))?;
+        Ok(Self {
+            arguments: std::iter::once(name.to_owned()).chain(args).collect(),
+            environment: env.into_iter().collect(),
+            stdin: stdin.into(),
+            root,
+            given,
+            expected: Expected { parse, codes: expect.unwrap_or_else(|| vec![0]), outputs },
+        })
+    }
+}
+
+/// The bytes of a text, of `{ bytes: base64 }`, or of any other value as JSON.
+fn content(value: &Value) -> Result<Vec<u8>, String> {
+    match value {
+        Value::String(text) => Ok(text.clone().into_bytes()),
+        Value::Object(fields) if fields.len() == 1 && fields.contains_key("bytes") => {
+            let text = fields["bytes"].as_str().ok_or("`bytes` is a text in base64")?;
+            STANDARD.decode(text).map_err(|error| format!("`bytes` is not base64: {error}"))
+        }
+        other => Ok(other.to_string().into_bytes()),
+    }
+}
+
+fn bad(detail: impl Into<String>) -> Problem {
+    Problem::new(BAD_INPUT, "The input does not fit the program").with_detail(detail)
+}
+
+/// The entry as components describe theirs.
+pub(super) fn description() -> Json {
+    let content = json!({ "description": "a text, { bytes: base64 }, or any other value as JSON" });
+    let text = json!({ "type": "string" });
+    Json::from_value(&json!({
+        "description": "A program for the command line.",
+        "entries": { ENTRY: {
+            "description": "Runs it once.",
+            "input": {
+                "type": ["object", "null"],
+                "additionalProperties": false,
+                "properties": {
+                    "args": { "type": "array", "items": text },
+                    "stdin": content,
+                    "env": { "type": "object", "additionalProperties": text },
+                    "files": { "type": "object", "additionalProperties": content, "maxProperties": ENTRIES_MAX },
+                    "parse": { "enum": ["text", "lines", "json", "bytes"] },
+                    "expect": { "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": 255 } },
+                    "outputs": { "type": "array", "items": text },
+                },
+            },
+            "output": {
+                "type": "object",
+                "properties": { "stdout": {}, "stderr": text, "code": { "type": "integer" }, "files": { "type": "object" } },
+            },
+        } },
+        "limits": { "files-bytes": BYTES_MAX, "files": ENTRIES_MAX },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(input: &Value) -> Result<Invocation, Problem> {
+        Invocation::read("tool", ENTRY, &Payload::Json(Json::from_value(input)))
+    }
+
+    #[test]
+    fn an_input_is_what_the_program_sees() {
+        let found = read(&json!({
+            "args": ["-x", "é"], "stdin": { "a": [1] }, "env": { "LANG": "en" },
+            "files": { "/in/a.txt": "text", "b.bin": { "bytes": "AAE=" }, "c.json": [1, null] },
+            "parse": "lines", "expect": [0, 3], "outputs": ["out"],
+        }))
+        .unwrap();
+        assert_eq!(found.arguments, ["tool", "-x", "é"]);
+        assert_eq!((&found.stdin[..], found.environment), (&b"{\"a\":[1]}"[..], vec![("LANG".into(), "en".into())]));
+        let files: Vec<_> = found.root.files().into_iter().map(|(path, file)| (path, file.bytes())).collect();
+        let expected = [("b.bin", &b"\0\x01"[..]), ("c.json", b"[1,null]"), ("in/a.txt", b"text")];
+        assert_eq!(files, expected.map(|(path, bytes)| (path.to_owned(), bytes.to_vec())));
+        assert_eq!((found.expected.parse, found.expected.codes), (Parse::Lines, vec![0, 3]));
+        let nothing = read(&Value::Null).unwrap();
+        assert_eq!((nothing.arguments, nothing.expected.codes), (vec!["tool".to_owned()], vec![0]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        for (input, expected) in [
+            (json!([]), "is an object"),
+            (json!("x"), "is an object"),
+            (json!({ "arguments": [] }), "unknown field `arguments`"),
+            (json!({ "args": "x" }), "invalid type"),
+            (json!({ "args": ["a\0b"] }), "NUL"),
+            (json!({ "env": { "A=B": "" } }), "`A=B`"),
+            (json!({ "files": { "../x": "" } }), "`../x`"),
+            (json!({ "files": { "a": "", "a/b": "" } }), "`a/b`"),
+            (json!({ "files": { "a": { "bytes": "?" } } }), "not base64"),
+            (json!({ "stdin": { "bytes": 1 } }), "base64"),
+            (json!({ "parse": "yaml" }), "unknown variant `yaml`"),
+            (json!({ "expect": [256] }), "256"),
+        ] {
+            let problem = read(&input).unwrap_err();
+            let detail = problem.detail.unwrap();
+            assert!(problem.kind == BAD_INPUT && detail.contains(expected), "{input}: {detail}");
+        }
+        let problem = Invocation::read("tool", "main", &Payload::NULL).unwrap_err();
+        assert_eq!(problem.kind, "unknown-entry");
+    }
+}

@@ -1,0 +1,495 @@
+//! Files in memory: what a program finds below `/`, and what it leaves there.
+//!
+//! Everything is bounded by one [`Quota`]: bytes of content, and entries. A folder is at most
+//! [`DEPTH_MAX`] deep, so that walking one needs little stack. There are no links of any kind, so a
+//! path leads to one place, and a folder has one parent.
+
+use parking_lot::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
+
+/// Bytes of all files together. Arbitrary.
+pub(crate) const BYTES_MAX: u64 = 64 << 20;
+
+/// Files and folders together. Arbitrary.
+pub(crate) const ENTRIES_MAX: u64 = 10_000;
+
+/// Folders within one another. Arbitrary.
+pub(crate) const DEPTH_MAX: usize = 64;
+
+/// Bytes of a path, and of one name in it, as operating systems have it.
+const PATH_BYTES_MAX: usize = 4_096;
+const NAME_BYTES_MAX: usize = 255;
+
+/// What all files of one program share. A program runs on one thread at a time: the counters are
+/// atomic because a body moves between threads, and are ordered with nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Quota {
+    bytes: AtomicU64,
+    entries: AtomicU64,
+    /// The next identity.
+    next: AtomicU64,
+}
+
+impl Quota {
+    fn take(counter: &AtomicU64, count: u64, max: u64) -> Result<(), ErrorCode> {
+        let used = counter.load(Relaxed);
+        if count > max.saturating_sub(used) {
+            return Err(ErrorCode::InsufficientSpace);
+        }
+        counter.store(used + count, Relaxed);
+        Ok(())
+    }
+}
+
+/// A file or a folder.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    File(Arc<File>),
+    Folder(Arc<Folder>),
+}
+
+/// A file. It lives as long as it has a name or is open.
+#[derive(Debug)]
+pub(crate) struct File {
+    pub(super) id: u64,
+    content: Mutex<Vec<u8>>,
+    quota: Arc<Quota>,
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let bytes = self.content.get_mut().len() as u64;
+        self.quota.bytes.fetch_sub(bytes, Relaxed);
+        self.quota.entries.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A folder.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    pub(super) id: u64,
+    pub(super) entries: Mutex<BTreeMap<String, Entry>>,
+    quota: Arc<Quota>,
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        self.quota.entries.fetch_sub(1, Relaxed);
+    }
+}
+
+impl Entry {
+    pub(super) fn id(&self) -> u64 {
+        match self {
+            Self::File(file) => file.id,
+            Self::Folder(folder) => folder.id,
+        }
+    }
+
+    pub(super) fn folder(&self) -> Result<&Arc<Folder>, ErrorCode> {
+        match self {
+            Self::Folder(folder) => Ok(folder),
+            Self::File(_) => Err(ErrorCode::NotDirectory),
+        }
+    }
+
+    pub(super) fn file(&self) -> Result<&Arc<File>, ErrorCode> {
+        match self {
+            Self::File(file) => Ok(file),
+            Self::Folder(_) => Err(ErrorCode::IsDirectory),
+        }
+    }
+}
+
+impl File {
+    fn new(quota: &Arc<Quota>) -> Result<Arc<Self>, ErrorCode> {
+        Quota::take(&quota.entries, 1, ENTRIES_MAX)?;
+        let id = quota.next.fetch_add(1, Relaxed);
+        Ok(Arc::new(Self { id, content: Mutex::default(), quota: Arc::clone(quota) }))
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn len(&self) -> u64 {
+        self.content.lock().len() as u64
+    }
+
+    /// All of it.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.content.lock().clone()
+    }
+
+    /// At most `length` bytes from `offset` on; none at its end.
+    pub(super) fn read(&self, offset: u64, length: usize) -> Vec<u8> {
+        let content = self.content.lock();
+        let from = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
+        let to = from.saturating_add(length).min(content.len());
+        content[from..to].to_vec()
+    }
+
+    /// Writes at `offset`, after zeros if that is beyond its end.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), ErrorCode> {
+        let end = offset.checked_add(bytes.len() as u64).ok_or(ErrorCode::FileTooLarge)?;
+        if end > self.len() {
+            self.resize(end)?;
+        }
+        let from = offset as usize;
+        self.content.lock()[from..from + bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Cuts it, or adds zeros.
+    pub(super) fn resize(&self, length: u64) -> Result<(), ErrorCode> {
+        let mut content = self.content.lock();
+        let now = content.len() as u64;
+        if length > now {
+            Quota::take(&self.quota.bytes, length - now, BYTES_MAX)?;
+        } else {
+            self.quota.bytes.fetch_sub(now - length, Relaxed);
+        }
+        content.resize(length as usize, 0);
+        content.shrink_to(2 * length as usize);
+        Ok(())
+    }
+}
+
+impl Folder {
+    /// An empty folder to be the root, with a quota of its own.
+    pub(crate) fn root() -> Arc<Self> {
+        let quota = Arc::new(Quota::default());
+        Self::new(&quota).expect("invariant: the quota is not used yet")
+    }
+
+    fn new(quota: &Arc<Quota>) -> Result<Arc<Self>, ErrorCode> {
+        Quota::take(&quota.entries, 1, ENTRIES_MAX)?;
+        let id = quota.next.fetch_add(1, Relaxed);
+        Ok(Arc::new(Self { id, entries: Mutex::default(), quota: Arc::clone(quota) }))
+    }
+
+    fn get(&self, name: &str) -> Option<Entry> {
+        self.entries.lock().get(name).cloned()
+    }
+
+    /// Puts a file there with the folders that lead to it.
+    pub(crate) fn put(self: &Arc<Self>, path: &str, bytes: &[u8]) -> Result<(), ErrorCode> {
+        let mut folder = Arc::clone(self);
+        let names = names(path)?;
+        let Some((last, folders)) = names.split_last().filter(|_| !names.contains(&"..")) else {
+            return Err(ErrorCode::Invalid);
+        };
+        if folders.len() >= DEPTH_MAX {
+            return Err(ErrorCode::NameTooLong);
+        }
+        for name in folders {
+            let next = match folder.get(name) {
+                Some(entry) => Arc::clone(entry.folder()?),
+                None => {
+                    let made = Self::new(&self.quota)?;
+                    folder.entries.lock().insert((*name).to_owned(), Entry::Folder(Arc::clone(&made)));
+                    made
+                }
+            };
+            folder = next;
+        }
+        if folder.get(last).is_some() {
+            return Err(ErrorCode::Exist);
+        }
+        let file = File::new(&self.quota)?;
+        file.write(0, bytes)?;
+        folder.entries.lock().insert((*last).to_owned(), Entry::File(file));
+        Ok(())
+    }
+
+    /// All files with their paths, in order.
+    pub(crate) fn files(&self) -> Vec<(String, Arc<File>)> {
+        let mut found = Vec::new();
+        self.collect("", &mut found);
+        found
+    }
+
+    fn collect(&self, before: &str, found: &mut Vec<(String, Arc<File>)>) {
+        for (name, entry) in &*self.entries.lock() {
+            match entry {
+                Entry::File(file) => found.push((format!("{before}{name}"), Arc::clone(file))),
+                Entry::Folder(folder) => folder.collect(&format!("{before}{name}/"), found),
+            }
+        }
+    }
+
+    /// How many folders are within one another, this one included.
+    fn height(&self) -> usize {
+        let entries = self.entries.lock();
+        let below = entries.values().filter_map(|entry| entry.folder().ok()).map(|folder| folder.height());
+        1 + below.max().unwrap_or(0)
+    }
+
+    /// Whether that folder is this one, or below it.
+    fn holds(&self, id: u64) -> bool {
+        let is_below = |entry: &Entry| entry.folder().is_ok_and(|folder| folder.holds(id));
+        self.id == id || self.entries.lock().values().any(is_below)
+    }
+}
+
+/// The place of a path: a folder, the name in it, and how deep the folder is below the one where
+/// the path began.
+pub(super) struct Place {
+    pub(super) folder: Arc<Folder>,
+    /// `None` for the folder itself.
+    pub(super) name: Option<String>,
+    depth: usize,
+    /// The path ends with a slash: it means a folder.
+    wants_folder: bool,
+}
+
+/// An open folder, and how deep it is below the root.
+#[derive(Clone, Debug)]
+pub(super) struct OpenFolder {
+    pub(super) folder: Arc<Folder>,
+    pub(super) depth: usize,
+}
+
+/// The names of a path. `..` is one of them, `.` is not.
+fn names(path: &str) -> Result<Vec<&str>, ErrorCode> {
+    if path.len() > PATH_BYTES_MAX {
+        return Err(ErrorCode::NameTooLong);
+    }
+    if path.is_empty() {
+        return Err(ErrorCode::NoEntry);
+    }
+    if path.starts_with('/') {
+        return Err(ErrorCode::NotPermitted);
+    }
+    let names = path.split('/').filter(|name| !name.is_empty() && *name != ".");
+    names
+        .map(|name| match name {
+            _ if name.len() > NAME_BYTES_MAX => Err(ErrorCode::NameTooLong),
+            _ if name.contains('\0') => Err(ErrorCode::Invalid),
+            _ => Ok(name),
+        })
+        .collect()
+}
+
+impl OpenFolder {
+    /// Finds the place of a path. It never leaves this folder.
+    pub(super) fn place(&self, path: &str) -> Result<Place, ErrorCode> {
+        let names = names(path)?;
+        let mut folders = vec![Arc::clone(&self.folder)];
+        let mut last = None;
+        for (index, name) in names.iter().enumerate() {
+            let is_last = index + 1 == names.len();
+            if *name == ".." {
+                folders.pop();
+                if folders.is_empty() {
+                    return Err(ErrorCode::NotPermitted);
+                }
+            } else if is_last {
+                last = Some((*name).to_owned());
+            } else {
+                let here = folders.last().expect("invariant: it is never left empty");
+                let next = here.get(name).ok_or(ErrorCode::NoEntry)?;
+                folders.push(Arc::clone(next.folder()?));
+            }
+        }
+        let depth = self.depth + folders.len() - 1;
+        let folder = folders.pop().expect("invariant: it is never left empty");
+        Ok(Place { folder, name: last, depth, wants_folder: path.ends_with('/') })
+    }
+}
+
+impl Place {
+    /// What is there.
+    pub(super) fn entry(&self) -> Result<Entry, ErrorCode> {
+        let entry = match &self.name {
+            None => Entry::Folder(Arc::clone(&self.folder)),
+            Some(name) => self.folder.get(name).ok_or(ErrorCode::NoEntry)?,
+        };
+        if self.wants_folder {
+            entry.folder()?;
+        }
+        Ok(entry)
+    }
+
+    /// The folder there, open.
+    pub(super) fn open(&self, folder: Arc<Folder>) -> OpenFolder {
+        OpenFolder { folder, depth: self.depth + usize::from(self.name.is_some()) }
+    }
+
+    /// Makes a file there, where nothing is.
+    pub(super) fn create_file(&self) -> Result<Arc<File>, ErrorCode> {
+        let name = self.name.as_ref().ok_or(ErrorCode::Exist)?;
+        if self.wants_folder {
+            return Err(ErrorCode::IsDirectory);
+        }
+        let file = File::new(&self.folder.quota)?;
+        self.folder.entries.lock().insert(name.clone(), Entry::File(Arc::clone(&file)));
+        Ok(file)
+    }
+
+    /// Makes a folder there.
+    pub(super) fn create_folder(&self) -> Result<(), ErrorCode> {
+        let name = self.name.as_ref().ok_or(ErrorCode::Exist)?;
+        if self.folder.get(name).is_some() {
+            return Err(ErrorCode::Exist);
+        }
+        if self.depth + 1 >= DEPTH_MAX {
+            return Err(ErrorCode::NameTooLong);
+        }
+        let made = Folder::new(&self.folder.quota)?;
+        self.folder.entries.lock().insert(name.clone(), Entry::Folder(made));
+        Ok(())
+    }
+
+    /// Removes the file there.
+    pub(super) fn remove_file(&self) -> Result<(), ErrorCode> {
+        let name = self.name.as_ref().ok_or(ErrorCode::IsDirectory)?;
+        self.entry()?.file()?;
+        self.folder.entries.lock().remove(name);
+        Ok(())
+    }
+
+    /// Removes the empty folder there.
+    pub(super) fn remove_folder(&self) -> Result<(), ErrorCode> {
+        let name = self.name.as_ref().ok_or(ErrorCode::Busy)?;
+        if !self.entry()?.folder()?.entries.lock().is_empty() {
+            return Err(ErrorCode::NotEmpty);
+        }
+        self.folder.entries.lock().remove(name);
+        Ok(())
+    }
+
+    /// Moves what is there to another place. A file replaces a file, a folder an empty folder.
+    pub(super) fn rename(&self, to: &Self) -> Result<(), ErrorCode> {
+        let (Some(from_name), Some(to_name)) = (&self.name, &to.name) else { return Err(ErrorCode::Busy) };
+        let moved = self.entry()?;
+        match (&moved, to.entry()) {
+            (_, Ok(there)) if there.id() == moved.id() => return Ok(()),
+            (Entry::File(_), Ok(there)) => drop(Arc::clone(there.file()?)),
+            (Entry::Folder(_), Ok(there)) if !there.folder()?.entries.lock().is_empty() => {
+                return Err(ErrorCode::NotEmpty);
+            }
+            (Entry::File(_), Err(_)) if to.wants_folder => return Err(ErrorCode::NotDirectory),
+            (_, Ok(_) | Err(_)) => {}
+        }
+        if let Entry::Folder(folder) = &moved {
+            if folder.holds(to.folder.id) {
+                return Err(ErrorCode::Invalid);
+            }
+            if to.depth + folder.height() >= DEPTH_MAX {
+                return Err(ErrorCode::NameTooLong);
+            }
+        }
+        self.folder.entries.lock().remove(from_name);
+        to.folder.entries.lock().insert(to_name.clone(), moved);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open(folder: &Arc<Folder>) -> OpenFolder {
+        OpenFolder { folder: Arc::clone(folder), depth: 0 }
+    }
+
+    fn used(root: &Folder) -> (u64, u64) {
+        (root.quota.bytes.load(Relaxed), root.quota.entries.load(Relaxed))
+    }
+
+    #[test]
+    fn a_path_never_leaves_the_folder_where_it_begins() {
+        let root = Folder::root();
+        root.put("a/b/c.txt", b"x").unwrap();
+        let inner = open(root.get("a").unwrap().folder().unwrap());
+        for (path, expected) in [
+            ("..", ErrorCode::NotPermitted),
+            ("b/../..", ErrorCode::NotPermitted),
+            ("../a/b", ErrorCode::NotPermitted),
+            ("/a", ErrorCode::NotPermitted),
+            ("", ErrorCode::NoEntry),
+            ("c/../b", ErrorCode::NoEntry),
+            ("b/c.txt/d", ErrorCode::NotDirectory),
+            ("b/c.txt/", ErrorCode::NotDirectory),
+            ("b\0", ErrorCode::Invalid),
+            (&"x".repeat(256), ErrorCode::NameTooLong),
+            (&"x/".repeat(3_000), ErrorCode::NameTooLong),
+        ] {
+            let found = inner.place(path).and_then(|place| place.entry());
+            assert_eq!(found.map(|entry| entry.id()).unwrap_err(), expected, "{path}");
+        }
+        for path in ["b/c.txt", "./b//c.txt", "b/../b/./c.txt"] {
+            assert!(inner.place(path).unwrap().entry().unwrap().file().is_ok(), "{path}");
+        }
+        assert_eq!(inner.place(".").unwrap().entry().unwrap().id(), inner.folder.id);
+    }
+
+    #[test]
+    fn bytes_and_entries_are_counted_and_given_back() {
+        let root = Folder::root();
+        root.put("a", &[1; 100]).unwrap();
+        assert_eq!(used(&root), (100, 2));
+        let place = open(&root).place("a").unwrap();
+        let file = Arc::clone(place.entry().unwrap().file().unwrap());
+        assert_eq!(file.write(u64::MAX, b"x"), Err(ErrorCode::FileTooLarge));
+        assert_eq!(file.write(BYTES_MAX, b"x"), Err(ErrorCode::InsufficientSpace));
+        assert_eq!(file.resize(BYTES_MAX + 1), Err(ErrorCode::InsufficientSpace));
+        file.write(200, b"x").unwrap();
+        assert_eq!((file.len(), used(&root)), (201, (201, 2)));
+        assert_eq!(file.read(99, 3), [1, 0, 0]);
+        assert!(file.read(500, 3).is_empty());
+        file.resize(1).unwrap();
+        // An open file without a name still counts.
+        place.remove_file().unwrap();
+        assert_eq!(used(&root), (1, 2));
+        drop(file);
+        assert_eq!(used(&root), (0, 1));
+        for number in 1..ENTRIES_MAX {
+            root.put(&number.to_string(), b"").unwrap();
+        }
+        assert_eq!(root.put("one-more", b""), Err(ErrorCode::InsufficientSpace));
+    }
+
+    #[test]
+    fn a_folder_is_never_moved_into_itself_or_too_deep() {
+        let root = Folder::root();
+        let at = |path: &str| open(&root).place(path).unwrap();
+        root.put("a/b/c/file", b"").unwrap();
+        assert_eq!(at("a").rename(&at("a/b/x")), Err(ErrorCode::Invalid));
+        assert_eq!(at("a").rename(&at("a/b/c")), Err(ErrorCode::NotEmpty));
+        at("a").rename(&at("a")).unwrap();
+        at("a/b").rename(&at("b")).unwrap();
+        assert_eq!(at("a/b").entry().map(|entry| entry.id()).unwrap_err(), ErrorCode::NoEntry);
+        root.put("f", b"old").unwrap();
+        assert_eq!(at("b").rename(&at("f")), Err(ErrorCode::NotDirectory));
+        assert_eq!(at("f").rename(&at("b")), Err(ErrorCode::IsDirectory));
+        at("b/c/file").rename(&at("f")).unwrap();
+        assert_eq!(root.files().len(), 1);
+
+        let mut path = "deep".to_owned();
+        let refused = loop {
+            if let Err(refused) = at(&path).create_folder() {
+                break refused;
+            }
+            path.push_str("/x");
+        };
+        assert_eq!((refused, path.matches('/').count()), (ErrorCode::NameTooLong, DEPTH_MAX - 1));
+        at("b").rename(&at("a/b")).unwrap();
+        assert_eq!(at("deep").rename(&at("a/b/c/deep")), Err(ErrorCode::NameTooLong));
+        assert_eq!(at("deep/x").remove_folder(), Err(ErrorCode::NotEmpty));
+    }
+
+    #[test]
+    fn what_is_put_is_what_is_listed() {
+        let root = Folder::root();
+        for path in ["z", "a/b", "a/a"] {
+            root.put(path, path.as_bytes()).unwrap();
+        }
+        let paths: Vec<String> = root.files().into_iter().map(|(path, _)| path).collect();
+        assert_eq!(paths, ["a/a", "a/b", "z"]);
+        for path in ["a", "a/b/c", "../x", "", ".", "a/..", "/x"] {
+            assert!(root.put(path, b"").is_err(), "{path}");
+        }
+    }
+}
