@@ -97,6 +97,17 @@ fn a_project_in_c_is_built_and_runs_and_its_tests_pass() {
 }
 
 #[test]
+fn a_project_in_go_is_built_and_runs_and_its_tests_pass() {
+    let path = std::env::var("PATH").unwrap();
+    let own = tools().join("go/bin");
+    if !own.join("go").exists() {
+        eprintln!("SKIPPED: there is no Go here: guests/toolchain/go.sh");
+        return;
+    }
+    works("go", &format!("{}:{path}", own.display()), &["go", "test"]);
+}
+
+#[test]
 fn a_script_runs_as_it_is() {
     for (language, file) in [(None, "order.js"), (Some("ts"), "order.ts")] {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,18 @@
 //! From a core module to a component.
 
 use crate::cli::report::error::{UserError, kind};
-use wit_component::ComponentEncoder;
+use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
+use wit_parser::Resolve;
+
+/// The contract of guests.
+const CONTRACT: &str = include_str!("../../../wit/process.wit");
+
+/// The world of a guest that describes itself.
+const DESCRIBED: &str = "world described { include process; export describe; }";
+
+/// What a runtime imports of WASI is answered within the component: the time stands still, chance is
+/// constant, there are no files. `guests/toolchain/wasi-stub.c` is its source.
+const NO_WASI: &[u8] = include_bytes!("../../../guests/toolchain/wasi-stub.wasm");
 
 /// The component of what a tool chain has made. A core module has its contract in a section of its
 /// own, which its bindings have put there.
@@ -12,9 +23,34 @@ pub(super) fn of(bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, UserError> {
     if !wasmparser::Parser::is_core_wasm(&bytes) {
         return Ok(bytes);
     }
-    let encoded = ComponentEncoder::default().module(&bytes).and_then(|encoder| encoder.validate(true).encode());
-    encoded.map_err(|error| {
-        let title = format!("the core module of {name} cannot be made a component: {error:#}");
-        UserError::new(kind::UNFIT, title).hint("it must have the bindings of an SDK, and import nothing else")
-    })
+    encode(&bytes, None).map_err(|error| refused(name, &error))
+}
+
+/// The component of a core module whose bindings have left no section, and whose runtime imports
+/// WASI.
+///
+/// # Errors
+/// Fails if the module does not fit the contract.
+pub(super) fn of_runtime(mut bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, UserError> {
+    let mut embedded = || {
+        let mut resolve = Resolve::default();
+        let package = resolve.push_str("process.wit", &format!("{CONTRACT}\n{DESCRIBED}\n"))?;
+        let world = resolve.select_world(&[package], Some("described"))?;
+        embed_component_metadata(&mut bytes, &resolve, world, StringEncoding::UTF8)?;
+        encode(&bytes, Some(("wasi_snapshot_preview1", NO_WASI)))
+    };
+    embedded().map_err(|error| refused(name, &error))
+}
+
+fn encode(module: &[u8], adapter: Option<(&str, &[u8])>) -> anyhow::Result<Vec<u8>> {
+    let mut encoder = ComponentEncoder::default().module(module)?;
+    if let Some((name, adapter)) = adapter {
+        encoder = encoder.adapter(name, adapter)?;
+    }
+    encoder.validate(true).encode()
+}
+
+fn refused(name: &str, error: &anyhow::Error) -> UserError {
+    let title = format!("the core module of {name} cannot be made a component: {error:#}");
+    UserError::new(kind::UNFIT, title).hint("it must have the bindings of an SDK, and import nothing else")
 }

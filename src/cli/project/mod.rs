@@ -7,6 +7,7 @@
 
 mod c;
 mod component;
+mod go;
 mod rust;
 mod tool;
 mod zig;
@@ -20,16 +21,18 @@ pub(in crate::cli) use tool::Talk;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) enum Language {
     Rust,
+    Go,
     C,
 }
 
 impl Language {
-    const ALL: [Self; 2] = [Self::Rust, Self::C];
+    const ALL: [Self; 3] = [Self::Rust, Self::Go, Self::C];
 
     /// As people write it.
     pub(in crate::cli) fn name(self) -> &'static str {
         match self {
             Self::Rust => "Rust",
+            Self::Go => "Go",
             Self::C => "C",
         }
     }
@@ -38,6 +41,7 @@ impl Language {
     fn mark(self) -> &'static str {
         match self {
             Self::Rust => "Cargo.toml",
+            Self::Go => "go.mod",
             Self::C => "wfhost.h",
         }
     }
@@ -59,6 +63,7 @@ impl Project {
         let text = std::fs::read_to_string(folder.join(language.mark())).ok()?;
         let name = match language {
             Language::Rust => toml_name(&text, "package"),
+            Language::Go => module_name(&text),
             Language::C => None,
         };
         let name = name.or_else(|| {
@@ -91,11 +96,11 @@ impl Project {
     /// # Errors
     /// Fails if a tool is missing or does not succeed, or the module has no contract.
     pub(in crate::cli) fn build(&self, talk: Talk) -> Result<Vec<u8>, UserError> {
-        let bytes = match self.language {
-            Language::Rust => rust::build(&self.folder, talk),
-            Language::C => c::build(&self.folder, talk),
-        }?;
-        component::of(bytes, &self.name)
+        match self.language {
+            Language::Rust => component::of(rust::build(&self.folder, talk)?, &self.name),
+            Language::Go => component::of_runtime(go::build(&self.folder, talk)?, &self.name),
+            Language::C => component::of(c::build(&self.folder, talk)?, &self.name),
+        }
     }
 }
 
@@ -121,6 +126,12 @@ fn toml_name(text: &str, table: &str) -> Option<String> {
     let (_, value) = values.find(|(key, _)| key.trim() == "name")?;
     let value = value.trim().strip_prefix(['"', '\''])?;
     Some(value.split(['"', '\'']).next()?.to_owned()).filter(|name| is_name(name))
+}
+
+/// The last part of the module's path in a `go.mod`.
+fn module_name(text: &str) -> Option<String> {
+    let path = text.lines().find_map(|line| line.trim().strip_prefix("module "))?.trim();
+    path.rsplit('/').next().map(str::to_owned).filter(|name| is_name(name))
 }
 
 /// Whether a name can be that of a file.
@@ -149,5 +160,7 @@ mod tests {
         for text in ["[package]\n", "[package]\nname = \"../x\"", "[package]\nname = 7", "name = \"x\""] {
             assert_eq!(named(text), own, "{text}");
         }
+        assert_eq!(module_name("// x\nmodule example.com/a/order\n\ngo 1.24\n").as_deref(), Some("order"));
+        assert_eq!(module_name("module ..\n"), None);
     }
 }

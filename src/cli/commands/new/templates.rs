@@ -68,6 +68,15 @@ const TEMPLATES: &[Template] = &[
         commands: BUILD_AND_RUN,
     },
     Template {
+        language: Language::Go,
+        is_script: false,
+        folders: &[
+            template!("go" => ["README.md", "go.mod", "main.go", "main_test.go", "workflow.yaml"]),
+            sdk!("go" => "wfhost/": ["go.mod", "wf/component.go", "wf/component.s", "wf/contract.go", "wf/ctx.go", "wf/entries.go", "wf/future.go", "wf/problem.go", "wf/process.go", "wf/schema.go", "wftest/host.go"]),
+        ],
+        commands: BUILD_AND_RUN,
+    },
+    Template {
         language: Language::C,
         is_script: false,
         folders: &[
@@ -155,6 +164,8 @@ mod tests {
     #[test]
     fn a_template_has_all_files_of_its_folders() {
         is_whole(Language::Rust, false, &[("templates/rust", ""), ("sdk/src", "wfhost-guest/src/")]);
+        let of_go = on_disk("templates/go", "").len() + on_disk("go", "").len() - 1;
+        assert_eq!(find(Some(Language::Go), false).ok().unwrap().files().count(), of_go, "all but its README");
         is_whole(Language::Js, true, &[("templates/script-js", "")]);
         let types = [("templates/script-ts", "")];
         assert_eq!(find(Some(Language::Ts), true).ok().unwrap().files().count(), on_disk(types[0].0, "").len() + 1);
