@@ -62,15 +62,16 @@ bundle "$here/typescript.js" typescript --minify-identifiers
 flags=(--target=wasm32-wasi -mexec-model=reactor "${OPTIMIZE:--O2}" -fno-sanitize=all -mbulk-memory -DNDEBUG -D_GNU_SOURCE -DEMSCRIPTEN
     -D_WASI_EMULATED_SIGNAL -DFE_DOWNWARD=0 -DFE_UPWARD=0 -D__assert_fail=no_assert_fail -DSTACK_MAX=524288
     -w -ffunction-sections -fdata-sections -Iquickjs -Igen "-I$here/src" "-ffile-prefix-map=$here=engine" "-ffile-prefix-map=$work=.")
+# The heap is that of src/memory.c.
+flags+=(-Dmalloc=engine_malloc -Dcalloc=engine_calloc -Drealloc=engine_realloc -Dfree=engine_free -Dmalloc_usable_size=engine_usable)
 for name in printf fprintf fputc putc putchar puts fputs fflush fwrite abort localtime_r; do flags+=("-D$name=no_$name"); done
 {
     for name in quickjs libregexp libunicode dtoa; do echo "quickjs/$name.c $name.o"; done
-    for name in guest host values events modules libc; do echo "$here/src/$name.c $name.o"; done
+    for name in guest host values events modules memory libc; do echo "$here/src/$name.c $name.o"; done
     echo "gen/script_engine.c world.o"
 } >compilations
-printf '%q ' python-zig cc "${flags[@]}" -Dfree=engine_free -Drealloc=engine_realloc >command
+printf '%q ' python-zig cc "${flags[@]}" >command
 xargs -P 2 -L 1 bash -c 'eval "nice -n 10 $(cat command) -c $0 -o $1"' <compilations
-python-zig cc "${flags[@]}" -c "$here/src/memory.c" -o memory.o
 python-zig cc "${flags[@]}" -s ./*.o gen/script_engine_component_type.o -lwasi-emulated-signal \
     -Wl,--gc-sections -Wl,-z,stack-size=1048576 -o core.wasm
 "$cache/python/bin/python" "$here/preinit.py" core.wasm image.wasm

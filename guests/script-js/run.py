@@ -128,7 +128,7 @@ def run(engine, sources, entry, given=None, most=100):
             status = out.status
             if status.tag == "complete":
                 value = status.payload
-                return "complete", json.loads(value) if isinstance(value, str) else repr(value)
+                return "complete", output(value)
             if status.tag == "failed":
                 return "failed", problem(status.payload)
             if status.tag == "renew":
@@ -140,6 +140,13 @@ def run(engine, sources, entry, given=None, most=100):
         return "still", None
     except (w.Trap, w.WasmtimeError) as e:
         return "trap", str(e).strip().splitlines()[-1].strip()
+
+
+def output(value):
+    try:
+        return json.loads(value) if isinstance(value, str) else repr(value)
+    except (ValueError, RecursionError):
+        return "no JSON: " + value[:80]
 
 
 def answers(command):

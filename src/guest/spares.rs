@@ -28,7 +28,7 @@
 //! takes no slot of a guest: the pool is enlarged by the number that may be here ([`PERMIT_EACH`]).
 //! If there are too many, the oldest goes back to the pool, whatever its component; when a
 //! component is dropped, its instances go with it. Each holds 2 MiB of its memory at most, usually
-//! a few pages, and what its guests have used of a stack, 640 KiB at most.
+//! a few pages, and what its guests have used of a stack, 2 MiB at most.
 //!
 //! *Rejected.* Resetting an instance when it is taken: its guest's data would stay in memory until
 //! the next guest comes. Shrinking memories that have grown: no engine offers it, and taking the

@@ -34,7 +34,8 @@ function frames(error) {
 function place(error) {
   for (const frame of frames(error)) {
     const m = PLACE.exec(frame);
-    if (m) return { path: m[1], line: +m[2], column: +m[3] };
+    // What eval() runs has no file.
+    if (m && !m[1].startsWith("<")) return { path: m[1], line: +m[2], column: +m[3] };
   }
 }
 function failure(error, kind) {

@@ -90,13 +90,13 @@ JSValue host_functions(void) {
 // A loop without end is ended before its fuel is used up, while its line can still be told. QuickJS calls `interrupt` every 1,000 calls
 // and backward jumps, and the builtins that loop do too; what that took at most so far says how much must be left.
 enum { KEEP_MOST = 20000000 };
-static uint64_t left, most, keep;
+static uint64_t first, left, most, keep;
 static bool ended;
 
 void fuel_begin(void) {
     JS_UpdateStackTop(rt);
     broken = ended = false;
-    left = wfhost_process_engine_fuel_left();
+    first = left = wfhost_process_engine_fuel_left();
     most = 0;
     keep = left / 10 < KEEP_MOST ? left / 10 : KEEP_MOST;
 }
@@ -104,9 +104,12 @@ void fuel_begin(void) {
 bool ran_too_long(void) { return ended; }
 
 int interrupt(JSRuntime *r, void *opaque) {
-    if (ended) return 0; // the report
     uint64_t now = wfhost_process_engine_fuel_left();
+    // The report may run the script's code too, and has half of what was kept.
+    if (ended) return now < keep / 2;
     if (now < left && left - now > most) most = left - now;
     left = now;
-    return ended = now < keep + 2 * most;
+    // The collector visits all of the heap at once.
+    uint64_t collect = (uint64_t)__builtin_wasm_memory_size(0) << 16;
+    return ended = now < keep + 2 * most + (4 * collect < first / 4 ? 4 * collect : first / 4);
 }

@@ -168,7 +168,7 @@ JSValue call_hook(const char *name, int argc, JSValueConst *argv) {
     return v;
 }
 
-static const char NO_REASON[] = "The script failed, and no memory or stack was left to say why";
+static const char NO_REASON[] = "The script failed, and so did the report of it";
 
 void exception_to(const char *kind, Problem *p) {
     reserve_release();
