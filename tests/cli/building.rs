@@ -108,6 +108,17 @@ fn a_project_in_go_is_built_and_runs_and_its_tests_pass() {
 }
 
 #[test]
+fn a_project_in_python_is_built_and_runs_and_its_tests_pass() {
+    let path = std::env::var("PATH").unwrap();
+    let own = tools().join("py/bin");
+    if !own.join("componentize-py").exists() {
+        eprintln!("SKIPPED: there is no componentize-py here: guests/toolchain/py.sh");
+        return;
+    }
+    works("python", &format!("{}:{path}", own.display()), &["python3", "-m", "unittest"]);
+}
+
+#[test]
 fn a_script_runs_as_it_is() {
     for (language, file) in [(None, "order.js"), (Some("ts"), "order.ts")] {
         let folder = tempfile::tempdir().unwrap();

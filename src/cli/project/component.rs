@@ -5,13 +5,13 @@ use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
 /// The contract of guests.
-const CONTRACT: &str = include_str!("../../../wit/process.wit");
+pub(super) const CONTRACT: &str = include_str!("../../../wit/process.wit");
 
 /// The world of a guest that describes itself.
-const DESCRIBED: &str = "world described { include process; export describe; }";
+pub(super) const DESCRIBED: &str = "world described { include process; export describe; }";
 
-/// What a runtime imports of WASI is answered within the component: the time stands still, chance is
-/// constant, there are no files. `guests/toolchain/wasi-stub.c` is its source.
+/// What a runtime imports of WASI is answered within the component: the time stands still, chance
+/// is constant, there are no files. `guests/toolchain/wasi-stub.c` is its source.
 const NO_WASI: &[u8] = include_bytes!("../../../guests/toolchain/wasi-stub.wasm");
 
 /// The component of what a tool chain has made. A core module has its contract in a section of its

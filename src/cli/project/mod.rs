@@ -8,6 +8,7 @@
 mod c;
 mod component;
 mod go;
+mod python;
 mod rust;
 mod tool;
 mod zig;
@@ -21,17 +22,19 @@ pub(in crate::cli) use tool::Talk;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::cli) enum Language {
     Rust,
+    Python,
     Go,
     C,
 }
 
 impl Language {
-    const ALL: [Self; 3] = [Self::Rust, Self::Go, Self::C];
+    const ALL: [Self; 4] = [Self::Rust, Self::Python, Self::Go, Self::C];
 
     /// As people write it.
     pub(in crate::cli) fn name(self) -> &'static str {
         match self {
             Self::Rust => "Rust",
+            Self::Python => "Python",
             Self::Go => "Go",
             Self::C => "C",
         }
@@ -41,6 +44,7 @@ impl Language {
     fn mark(self) -> &'static str {
         match self {
             Self::Rust => "Cargo.toml",
+            Self::Python => "pyproject.toml",
             Self::Go => "go.mod",
             Self::C => "wfhost.h",
         }
@@ -63,6 +67,7 @@ impl Project {
         let text = std::fs::read_to_string(folder.join(language.mark())).ok()?;
         let name = match language {
             Language::Rust => toml_name(&text, "package"),
+            Language::Python => toml_name(&text, "project"),
             Language::Go => module_name(&text),
             Language::C => None,
         };
@@ -98,6 +103,7 @@ impl Project {
     pub(in crate::cli) fn build(&self, talk: Talk) -> Result<Vec<u8>, UserError> {
         match self.language {
             Language::Rust => component::of(rust::build(&self.folder, talk)?, &self.name),
+            Language::Python => python::build(&self.folder, talk),
             Language::Go => component::of_runtime(go::build(&self.folder, talk)?, &self.name),
             Language::C => component::of(c::build(&self.folder, talk)?, &self.name),
         }

@@ -93,6 +93,14 @@ impl Scratch {
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
+
+    /// Writes a file in it.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), UserError> {
+        let path = self.path(name);
+        let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+        made.and_then(|()| std::fs::write(&path, text))
+            .map_err(|error| UserError::new(kind::UNREADABLE, format!("cannot write {}: {error}", path.display())))
+    }
 }
 
 impl Drop for Scratch {

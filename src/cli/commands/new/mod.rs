@@ -45,6 +45,7 @@ pub(in crate::cli) enum Language {
     Js,
     /// TypeScript.
     Ts,
+    Python,
     Go,
     C,
 }

@@ -68,6 +68,15 @@ const TEMPLATES: &[Template] = &[
         commands: BUILD_AND_RUN,
     },
     Template {
+        language: Language::Python,
+        is_script: false,
+        folders: &[
+            template!("python" => ["README.md", "main.py", "pyproject.toml", "test_main.py", "workflow.yaml"]),
+            sdk!("python/wfhost" => "wfhost/": ["__init__.py", "component.py", "core.py", "inputs.py", "problem.py", "testing.py"]),
+        ],
+        commands: BUILD_AND_RUN,
+    },
+    Template {
         language: Language::Go,
         is_script: false,
         folders: &[
@@ -135,9 +144,9 @@ mod tests {
         for entry in std::fs::read_dir(folder).unwrap() {
             let entry = entry.unwrap();
             let name = format!("{prefix}{}", entry.file_name().to_str().unwrap());
-            if entry.path().is_dir() {
+            if entry.path().is_dir() && !name.ends_with("__pycache__") {
                 below(&entry.path(), into, &format!("{name}/"));
-            } else {
+            } else if entry.path().is_file() {
                 into.insert(name);
             }
         }
@@ -166,6 +175,7 @@ mod tests {
         is_whole(Language::Rust, false, &[("templates/rust", ""), ("sdk/src", "wfhost-guest/src/")]);
         let of_go = on_disk("templates/go", "").len() + on_disk("go", "").len() - 1;
         assert_eq!(find(Some(Language::Go), false).ok().unwrap().files().count(), of_go, "all but its README");
+        is_whole(Language::Python, false, &[("templates/python", ""), ("python/wfhost", "wfhost/")]);
         is_whole(Language::Js, true, &[("templates/script-js", "")]);
         let types = [("templates/script-ts", "")];
         assert_eq!(find(Some(Language::Ts), true).ok().unwrap().files().count(), on_disk(types[0].0, "").len() + 1);
