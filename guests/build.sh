@@ -89,6 +89,7 @@ for name in "${names[@]}"; do
         suite-c) c_sdk suite/c/suite.c "$out" ;;
         order-c) c_sdk suite/c/order.c "$out" ;;
         counter-c) c examples/counter/c/guest.c "$out" ;;
+        script-py) out=$on_demand/$name.wasm && script-py/build.sh "$out" ;;
         conformance-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" ;;
         conformance-py) out=$on_demand/$name.wasm && conformance/py/build.sh "$out" ;;
         script-js)

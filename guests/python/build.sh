@@ -18,3 +18,4 @@ printf 'import %s\nfrom wfhost.component import Describe, Guest\n' "$name" >"$wo
 cd "$work"
 PYTHONDONTWRITEBYTECODE=1 nice -n 5 componentize-py -q -d wit -w described componentize \
     -p app -p "$(dirname "$module")" -p "$here" wfhost_app --stub-wasi -o "$out" >&2
+python3 "$here/wfhost/stubs.py" "$out"

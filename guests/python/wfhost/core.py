@@ -65,10 +65,10 @@ class Task(Future):
             future = self._coroutine.throw(error) if error else self._coroutine.send(None)
         except StopIteration as end:
             self._end(end.value)
-        except Exception as error:
-            self._end(error=error)
         except Renewal as renewal:
             self._process.renewal = renewal
+        except BaseException as error:  # SystemExit too: it is told, and does not trap
+            self._end(error=error)
         else:
             self._waits_for = future
             future._wake.append(lambda: self._process.ready.append(self._step))
