@@ -34,6 +34,7 @@ pub struct HostBuilder {
     runtime: Option<tokio::runtime::Handle>,
     http: crate::dispatch::http::HttpConfig,
     registries: Option<crate::dispatch::http::HttpConfig>,
+    engines: Option<std::path::PathBuf>,
     data: Option<std::path::PathBuf>,
     snapshots: crate::run::SnapshotPolicy,
     watcher: Option<Arc<dyn StorageWatcher>>,
@@ -78,6 +79,15 @@ impl HostBuilder {
     #[must_use]
     pub fn registries(mut self, config: crate::dispatch::http::HttpConfig) -> Self {
         self.registries = Some(config);
+        self
+    }
+
+    /// Sets the folder with the script engines that are not part of the library, such as that of
+    /// Python: `script-py.wasm`. Default: `$WFHOST_ENGINES`, else `wfhost/engines` in the user's data
+    /// folder.
+    #[must_use]
+    pub fn engines(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
+        self.engines = Some(folder.into());
         self
     }
 
@@ -229,6 +239,7 @@ impl HostBuilder {
             guests,
             random: super::random::RandomBytes::default(),
             registries,
+            engines: self.engines.or_else(super::script::engines_folder),
             jq,
             dispatcher,
             natives,

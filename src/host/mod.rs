@@ -77,6 +77,8 @@ struct Shared {
     random: random::RandomBytes,
     /// Where components of `oci://` come from.
     registries: Registries,
+    /// Where the script engines are that are not part of the program.
+    engines: Option<std::path::PathBuf>,
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
     natives: BTreeMap<String, Arc<dyn Program>>,

@@ -11,7 +11,7 @@ pub(crate) fn host(workers: usize, slots: u32) -> Host {
 }
 
 pub(crate) fn builder(workers: usize, slots: u32) -> HostBuilder {
-    Host::builder().workers(workers).guests(options(slots))
+    Host::builder().workers(workers).guests(options(slots)).engines(guests("built-on-demand"))
 }
 
 /// The engine of [`host`].

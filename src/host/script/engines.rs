@@ -20,8 +20,8 @@ pub(crate) const ENGINE: &str = "engine:";
 /// The command that gets the engine of Python.
 const GET_PYTHON: &str = "wfhost engine python";
 
-/// The folder with the engines that are not part of the program.
-fn folder() -> Option<PathBuf> {
+/// The usual folder with the engines that are not part of the program.
+pub(in crate::host) fn engines_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("WFHOST_ENGINES").or_else(|| {
         let data = set("XDG_DATA_HOME").or_else(|| Some(set("HOME")?.join(".local/share")))?;
@@ -40,7 +40,7 @@ impl Shared {
             ScriptLanguage::JavaScript | ScriptLanguage::TypeScript => {
                 ("the engine of JavaScript", Bytes::from_static(JAVASCRIPT))
             }
-            ScriptLanguage::Python => ("the engine of Python", python()?),
+            ScriptLanguage::Python => ("the engine of Python", self.python()?),
         };
         let (component, _) =
             self.component(name, &bytes, cancellation).map_err(|error| bare(format!("{name}: {error}")))?;
@@ -52,18 +52,21 @@ impl Shared {
         }
         Ok((component, bytes))
     }
-}
 
-fn python() -> Result<Bytes, Unusable> {
-    let missing = |where_: String| Unusable {
-        hint: Some(format!("get it once, it is about 8 MB: {GET_PYTHON}")),
-        ..bare(format!("scripts in Python need an engine that is not part of wfhost, and is not {where_}"))
-    };
-    let path = folder().ok_or_else(|| missing("installed".to_owned()))?.join(PYTHON);
-    match component_file::read(&path) {
-        Ok(bytes) => Ok(bytes.into()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(missing(format!("at {}", path.display()))),
-        Err(error) => Err(bare(format!("{}: {error}", path.display()))),
+    /// The bytes of the engine of Python.
+    fn python(&self) -> Result<Bytes, Unusable> {
+        let missing = |where_: String| Unusable {
+            hint: Some(format!("get it once, it is about 8 MB: {GET_PYTHON}")),
+            ..bare(format!("scripts in Python need an engine that is not part of wfhost, and is not {where_}"))
+        };
+        let path = self.engines.as_ref().ok_or_else(|| missing("installed".to_owned()))?.join(PYTHON);
+        match component_file::read(&path) {
+            Ok(bytes) => Ok(bytes.into()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                Err(missing(format!("at {}", path.display())))
+            }
+            Err(error) => Err(bare(format!("{}: {error}", path.display()))),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ mod engines;
 mod folder;
 
 pub(crate) use bundle::Bundle;
+pub(super) use engines::engines_folder;
 pub(crate) use engines::{ENGINE, of_release};
 pub(crate) use folder::Folder;
 

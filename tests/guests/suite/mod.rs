@@ -87,6 +87,7 @@ languages! {
     rust: "Rust",
     javascript_script: "JavaScript script",
     typescript_script: "TypeScript script",
+    python_script: "Python script",
     javascript: "JavaScript",
     typescript: "TypeScript",
     python: "Python",

@@ -83,6 +83,8 @@ impl<'a> Runner<'a> {
         let name = Path::new(self.language.program_file()).file_name().unwrap().to_str().unwrap();
         let path = folder.path().join(name);
         std::fs::copy(self.language.program(), &path).unwrap();
+        let beside = self.language.order_source();
+        std::fs::copy(&beside, folder.path().join(beside.file_name().unwrap())).unwrap();
         let scenario: Scenario =
             serde_json::from_value(json!({ "name": "other", "entry": "twice", "output": null })).unwrap();
         let load = || workflow(&self.host, folder.path(), name, &scenario);

@@ -117,6 +117,8 @@ pub(super) struct Language {
     pub(super) component: Option<String>,
     /// A script, which needs no build.
     pub(super) script: Option<String>,
+    /// The script's engine, where it is not part of the program.
+    pub(super) engine: Option<String>,
     /// The program that the guide shows, in `guests/suite`.
     pub(super) order: String,
     /// Its component, where it is not an entry of the suite's own.
@@ -156,7 +158,8 @@ impl Language {
 
     /// Whether it can run here. In CI it must.
     pub(super) fn is_there(&self) -> bool {
-        let is_there = self.program().exists();
+        let is_there =
+            self.program().exists() && self.engine.as_deref().is_none_or(|file| Self::path_of(file).exists());
         let must = std::env::var_os("WFHOST_GUESTS_MUST_BE_BUILT").is_some();
         assert!(is_there || !must, "{}: {} is not built", self.name, self.program().display());
         if !is_there {
