@@ -23,6 +23,7 @@ mod process_init;
 mod rebuild;
 mod recursion;
 mod retry;
+mod scripts;
 mod signals;
 mod slow;
 mod snapshots;
