@@ -183,7 +183,7 @@ fn a_failure_names_its_place() {
     assert_eq!(cause["kind"], "exception");
     assert_eq!(cause["data"]["at"]["path"], "flow.yaml");
     let excerpt = project.workflow(&host).excerpt(&cause["data"]).unwrap();
-    assert_eq!(&excerpt.text[excerpt.span.range()], "x");
+    assert_eq!(&excerpt.text[excerpt.span.range()], "input");
     project.write("flow.yaml", "steps: [ { id: a, uses: ./other.js } ]\n");
     let cause = crate::support::cause(&project.run(&host));
     let excerpt = project.workflow(&host).excerpt(&cause["data"]).unwrap();
