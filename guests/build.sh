@@ -84,6 +84,8 @@ for name in "${names[@]}"; do
         conformance-rust) rust conformance "$out" ;;
         suite-rust | order-rust) rust "$name" "$out" ;;
         conformance-c) c conformance/c/guest.c "$out" ;;
+        suite-zig) out=$on_demand/$name.wasm && toolchain/zig.sh suite/zig/suite.zig "$out" ;;
+        order-zig) out=$on_demand/$name.wasm && toolchain/zig.sh suite/zig/order.zig "$out" ;;
         suite-go) out=$on_demand/$name.wasm && toolchain/go.sh suite/go "$out" ;;
         order-go) out=$on_demand/$name.wasm && toolchain/go.sh suite/go/order "$out" ;;
         suite-c) c_sdk suite/c/suite.c "$out" ;;
