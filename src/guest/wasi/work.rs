@@ -3,6 +3,7 @@
 //! They are bound by hand and replace wasmtime's bindings of the same calls, which can neither
 //! charge for the work nor end a slice.
 
+use super::files::charge_grown;
 use super::{Has, HasTable, RESOURCES_MAX, WasiView, host, lines, table};
 use crate::guest::problem::Breach;
 use crate::process::{Problem, problem::kind};
@@ -40,6 +41,7 @@ fn output<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
                 let table = table(store.data_mut());
                 let written = HostOutputStream::write(table, stream, bytes);
                 let answer = answer(table, written)?;
+                charge_grown(store.data_mut());
                 T::settle(&mut store).await?;
                 Ok((answer,))
             })
@@ -53,6 +55,7 @@ fn output<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
                 let table = table(store.data_mut());
                 let written = table.blocking_write_and_flush(stream, bytes).await;
                 let answer = answer(table, written)?;
+                charge_grown(store.data_mut());
                 T::settle(&mut store).await?;
                 Ok((answer,))
             })
@@ -66,6 +69,7 @@ fn output<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
                 let table = table(store.data_mut());
                 let written = table.write_zeroes(stream, length);
                 let answer = answer(table, written)?;
+                charge_grown(store.data_mut());
                 T::settle(&mut store).await?;
                 Ok((answer,))
             })
@@ -79,6 +83,7 @@ fn output<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
                 let table = table(store.data_mut());
                 let written = table.blocking_write_zeroes_and_flush(stream, length).await;
                 let answer = answer(table, written)?;
+                charge_grown(store.data_mut());
                 T::settle(&mut store).await?;
                 Ok((answer,))
             })

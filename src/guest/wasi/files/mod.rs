@@ -9,13 +9,12 @@ pub(crate) mod tree;
 mod work;
 
 pub(super) use streams::{Sink, Source};
-pub(super) use work::link;
+pub(super) use work::{charge_grown, link};
 
 use super::{WasiHost, WasiView};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use streams::Writer;
-use tree::{Entry, File, OpenFolder};
+use tree::{Entry, File, Folder};
 use types::{
     Descriptor, DescriptorFlags, DescriptorStat, DescriptorType, DirectoryEntry, DirectoryEntryStream, ErrorCode,
     MetadataHashValue, OpenFlags, PathFlags,
@@ -34,17 +33,22 @@ const READ_BYTES_MAX: u64 = 64 << 10;
 #[derive(Clone)]
 enum Open {
     File { file: Arc<File>, flags: DescriptorFlags },
-    Folder(OpenFolder),
+    Folder(Arc<Folder>),
 }
 
-/// The entries of a folder, as they were when it was opened to be read.
-struct Listing(VecDeque<DirectoryEntry>);
+/// Reads the entries of a folder, each when it is asked for: a copy of all of them would be memory
+/// that no limit counts.
+struct Listing {
+    folder: Arc<Folder>,
+    /// The name that was read last.
+    after: Option<String>,
+}
 
 impl Open {
     fn id(&self) -> u64 {
         match self {
             Self::File { file, .. } => file.id,
-            Self::Folder(open) => open.folder.id,
+            Self::Folder(folder) => folder.id,
         }
     }
 
@@ -85,9 +89,9 @@ impl<T: WasiView> WasiHost<'_, T> {
         Ok(self.state().table.get(&open)?.clone())
     }
 
-    fn folder(&mut self, descriptor: &Resource<Descriptor>) -> FsResult<OpenFolder> {
+    fn folder(&mut self, descriptor: &Resource<Descriptor>) -> FsResult<Arc<Folder>> {
         match self.open_entry(descriptor)? {
-            Open::Folder(open) => Ok(open),
+            Open::Folder(folder) => Ok(folder),
             Open::File { .. } => Err(ErrorCode::NotDirectory.into()),
         }
     }
@@ -117,7 +121,7 @@ impl<T: WasiView> preopens::Host for WasiHost<'_, T> {
         let Some(root) = self.state().program.as_ref().map(|program| Arc::clone(&program.root)) else {
             return Ok(Vec::new());
         };
-        let pushed = self.state().table.push(Open::Folder(OpenFolder { folder: root, depth: 0 }))?;
+        let pushed = self.state().table.push(Open::Folder(root))?;
         Ok(vec![(Resource::new_own(pushed.rep()), "/".to_owned())])
     }
 }
@@ -182,11 +186,8 @@ impl<T: WasiView> types::HostDescriptor for WasiHost<'_, T> {
     }
 
     async fn read_directory(&mut self, fd: Resource<Descriptor>) -> FsResult<Resource<DirectoryEntryStream>> {
-        let folder = self.folder(&fd)?.folder;
-        let entry =
-            |(name, entry): (&String, &Entry)| DirectoryEntry { type_: stat_of(entry).type_, name: name.clone() };
-        let listing = Listing(folder.entries.lock().iter().map(entry).collect());
-        let pushed = self.state().table.push(listing)?;
+        let folder = self.folder(&fd)?;
+        let pushed = self.state().table.push(Listing { folder, after: None })?;
         Ok(Resource::new_own(pushed.rep()))
     }
 
@@ -239,7 +240,7 @@ impl<T: WasiView> types::HostDescriptor for WasiHost<'_, T> {
             Ok(Entry::Folder(_)) if flags.contains(DescriptorFlags::WRITE) => {
                 return Err(ErrorCode::IsDirectory.into());
             }
-            Ok(Entry::Folder(folder)) => Open::Folder(place.open(folder)),
+            Ok(Entry::Folder(folder)) => Open::Folder(folder),
             Ok(Entry::File(_)) if how.contains(OpenFlags::DIRECTORY) => return Err(ErrorCode::NotDirectory.into()),
             Ok(Entry::File(file)) => {
                 if how.contains(OpenFlags::TRUNCATE) {
@@ -329,7 +330,10 @@ impl<T: WasiView> types::HostDirectoryEntryStream for WasiHost<'_, T> {
         stream: Resource<DirectoryEntryStream>,
     ) -> FsResult<Option<DirectoryEntry>> {
         let listing = Resource::<Listing>::new_borrow(stream.rep());
-        Ok(self.state().table.get_mut(&listing)?.0.pop_front())
+        let listing = self.state().table.get_mut(&listing)?;
+        let Some((name, entry)) = listing.folder.next(listing.after.as_deref()) else { return Ok(None) };
+        listing.after = Some(name.clone());
+        Ok(Some(DirectoryEntry { type_: stat_of(&entry).type_, name }))
     }
 
     fn drop(&mut self, stream: Resource<DirectoryEntryStream>) -> wasmtime::Result<()> {

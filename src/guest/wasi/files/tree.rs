@@ -1,13 +1,14 @@
 //! Files in memory: what a program finds below `/`, and what it leaves there.
 //!
 //! Everything is bounded by one [`Quota`]: bytes of content, and entries. A folder is at most
-//! [`DEPTH_MAX`] deep, so that walking one needs little stack. There are no links of any kind, so a
+//! [`DEPTH_MAX`] deep, whatever is moved where, so that walking one needs little stack. There are no links of any kind, so a
 //! path leads to one place, and a folder has one parent.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 /// Bytes of all files together. Arbitrary.
@@ -31,6 +32,8 @@ pub(crate) struct Quota {
     entries: AtomicU64,
     /// The next identity.
     next: AtomicU64,
+    /// Bytes by which files have grown since that was last asked: work that a guest pays for.
+    grown: AtomicU64,
 }
 
 impl Quota {
@@ -72,6 +75,8 @@ impl Drop for File {
 pub(crate) struct Folder {
     pub(super) id: u64,
     pub(super) entries: Mutex<BTreeMap<String, Entry>>,
+    /// How many folders it is within. It changes with all below it when one of them is moved.
+    depth: AtomicUsize,
     quota: Arc<Quota>,
 }
 
@@ -146,6 +151,7 @@ impl File {
         let now = content.len() as u64;
         if length > now {
             Quota::take(&self.quota.bytes, length - now, BYTES_MAX)?;
+            self.quota.grown.fetch_add(length - now, Relaxed);
         } else {
             self.quota.bytes.fetch_sub(now - length, Relaxed);
         }
@@ -159,13 +165,40 @@ impl Folder {
     /// An empty folder to be the root, with a quota of its own.
     pub(crate) fn root() -> Arc<Self> {
         let quota = Arc::new(Quota::default());
-        Self::new(&quota).expect("invariant: the quota is not used yet")
+        Self::new(&quota, 0).expect("invariant: the quota is not used yet")
     }
 
-    fn new(quota: &Arc<Quota>) -> Result<Arc<Self>, ErrorCode> {
+    fn new(quota: &Arc<Quota>, depth: usize) -> Result<Arc<Self>, ErrorCode> {
         Quota::take(&quota.entries, 1, ENTRIES_MAX)?;
         let id = quota.next.fetch_add(1, Relaxed);
-        Ok(Arc::new(Self { id, entries: Mutex::default(), quota: Arc::clone(quota) }))
+        let (entries, depth, quota) = (Mutex::default(), AtomicUsize::new(depth), Arc::clone(quota));
+        Ok(Arc::new(Self { id, entries, depth, quota }))
+    }
+
+    /// Bytes by which files have grown since the last call.
+    pub(crate) fn take_grown(&self) -> u64 {
+        self.quota.grown.swap(0, Relaxed)
+    }
+
+    fn depth(&self) -> usize {
+        self.depth.load(Relaxed)
+    }
+
+    /// Sets how deep it is, with all below it.
+    fn set_depth(&self, depth: usize) {
+        self.depth.store(depth, Relaxed);
+        for entry in self.entries.lock().values() {
+            if let Entry::Folder(folder) = entry {
+                folder.set_depth(depth + 1);
+            }
+        }
+    }
+
+    /// The entry after the one of that name, in the order of names; the first without a name.
+    pub(super) fn next(&self, after: Option<&str>) -> Option<(String, Entry)> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let entries = self.entries.lock();
+        entries.range::<str, _>((from, Bound::Unbounded)).next().map(|(name, entry)| (name.clone(), entry.clone()))
     }
 
     fn get(&self, name: &str) -> Option<Entry> {
@@ -186,7 +219,7 @@ impl Folder {
             let next = match folder.get(name) {
                 Some(entry) => Arc::clone(entry.folder()?),
                 None => {
-                    let made = Self::new(&self.quota)?;
+                    let made = Self::new(&self.quota, folder.depth() + 1)?;
                     folder.entries.lock().insert((*name).to_owned(), Entry::Folder(Arc::clone(&made)));
                     made
                 }
@@ -232,22 +265,13 @@ impl Folder {
     }
 }
 
-/// The place of a path: a folder, the name in it, and how deep the folder is below the one where
-/// the path began.
+/// The place of a path: a folder, and the name in it.
 pub(super) struct Place {
     pub(super) folder: Arc<Folder>,
     /// `None` for the folder itself.
     pub(super) name: Option<String>,
-    depth: usize,
     /// The path ends with a slash: it means a folder.
     wants_folder: bool,
-}
-
-/// An open folder, and how deep it is below the root.
-#[derive(Clone, Debug)]
-pub(super) struct OpenFolder {
-    pub(super) folder: Arc<Folder>,
-    pub(super) depth: usize,
 }
 
 /// The names of a path. `..` is one of them, `.` is not.
@@ -271,11 +295,11 @@ fn names(path: &str) -> Result<Vec<&str>, ErrorCode> {
         .collect()
 }
 
-impl OpenFolder {
+impl Folder {
     /// Finds the place of a path. It never leaves this folder.
-    pub(super) fn place(&self, path: &str) -> Result<Place, ErrorCode> {
+    pub(super) fn place(self: &Arc<Self>, path: &str) -> Result<Place, ErrorCode> {
         let names = names(path)?;
-        let mut folders = vec![Arc::clone(&self.folder)];
+        let mut folders = vec![Arc::clone(self)];
         let mut last = None;
         for (index, name) in names.iter().enumerate() {
             let is_last = index + 1 == names.len();
@@ -292,9 +316,8 @@ impl OpenFolder {
                 folders.push(Arc::clone(next.folder()?));
             }
         }
-        let depth = self.depth + folders.len() - 1;
         let folder = folders.pop().expect("invariant: it is never left empty");
-        Ok(Place { folder, name: last, depth, wants_folder: path.ends_with('/') })
+        Ok(Place { folder, name: last, wants_folder: path.ends_with('/') })
     }
 }
 
@@ -309,11 +332,6 @@ impl Place {
             entry.folder()?;
         }
         Ok(entry)
-    }
-
-    /// The folder there, open.
-    pub(super) fn open(&self, folder: Arc<Folder>) -> OpenFolder {
-        OpenFolder { folder, depth: self.depth + usize::from(self.name.is_some()) }
     }
 
     /// Makes a file there, where nothing is.
@@ -333,10 +351,11 @@ impl Place {
         if self.folder.get(name).is_some() {
             return Err(ErrorCode::Exist);
         }
-        if self.depth + 1 >= DEPTH_MAX {
+        let depth = self.folder.depth() + 1;
+        if depth >= DEPTH_MAX {
             return Err(ErrorCode::NameTooLong);
         }
-        let made = Folder::new(&self.folder.quota)?;
+        let made = Folder::new(&self.folder.quota, depth)?;
         self.folder.entries.lock().insert(name.clone(), Entry::Folder(made));
         Ok(())
     }
@@ -376,9 +395,11 @@ impl Place {
             if folder.holds(to.folder.id) {
                 return Err(ErrorCode::Invalid);
             }
-            if to.depth + folder.height() >= DEPTH_MAX {
+            let depth = to.folder.depth() + 1;
+            if depth + folder.height() > DEPTH_MAX {
                 return Err(ErrorCode::NameTooLong);
             }
+            folder.set_depth(depth);
         }
         self.folder.entries.lock().remove(from_name);
         to.folder.entries.lock().insert(to_name.clone(), moved);
@@ -390,10 +411,6 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn open(folder: &Arc<Folder>) -> OpenFolder {
-        OpenFolder { folder: Arc::clone(folder), depth: 0 }
-    }
-
     fn used(root: &Folder) -> (u64, u64) {
         (root.quota.bytes.load(Relaxed), root.quota.entries.load(Relaxed))
     }
@@ -402,7 +419,7 @@ mod tests {
     fn a_path_never_leaves_the_folder_where_it_begins() {
         let root = Folder::root();
         root.put("a/b/c.txt", b"x").unwrap();
-        let inner = open(root.get("a").unwrap().folder().unwrap());
+        let inner = Arc::clone(root.get("a").unwrap().folder().unwrap());
         for (path, expected) in [
             ("..", ErrorCode::NotPermitted),
             ("b/../..", ErrorCode::NotPermitted),
@@ -422,7 +439,7 @@ mod tests {
         for path in ["b/c.txt", "./b//c.txt", "b/../b/./c.txt"] {
             assert!(inner.place(path).unwrap().entry().unwrap().file().is_ok(), "{path}");
         }
-        assert_eq!(inner.place(".").unwrap().entry().unwrap().id(), inner.folder.id);
+        assert_eq!(inner.place(".").unwrap().entry().unwrap().id(), inner.id);
     }
 
     #[test]
@@ -430,7 +447,7 @@ mod tests {
         let root = Folder::root();
         root.put("a", &[1; 100]).unwrap();
         assert_eq!(used(&root), (100, 2));
-        let place = open(&root).place("a").unwrap();
+        let place = root.place("a").unwrap();
         let file = Arc::clone(place.entry().unwrap().file().unwrap());
         assert_eq!(file.write(u64::MAX, b"x"), Err(ErrorCode::FileTooLarge));
         assert_eq!(file.write(BYTES_MAX, b"x"), Err(ErrorCode::InsufficientSpace));
@@ -454,7 +471,7 @@ mod tests {
     #[test]
     fn a_folder_is_never_moved_into_itself_or_too_deep() {
         let root = Folder::root();
-        let at = |path: &str| open(&root).place(path).unwrap();
+        let at = |path: &str| root.place(path).unwrap();
         root.put("a/b/c/file", b"").unwrap();
         assert_eq!(at("a").rename(&at("a/b/x")), Err(ErrorCode::Invalid));
         assert_eq!(at("a").rename(&at("a/b/c")), Err(ErrorCode::NotEmpty));
@@ -478,6 +495,41 @@ mod tests {
         at("b").rename(&at("a/b")).unwrap();
         assert_eq!(at("deep").rename(&at("a/b/c/deep")), Err(ErrorCode::NameTooLong));
         assert_eq!(at("deep/x").remove_folder(), Err(ErrorCode::NotEmpty));
+    }
+
+    #[test]
+    fn an_open_folder_that_was_moved_gets_no_deeper_than_others() {
+        let root = Folder::root();
+        let mut deepest = Arc::clone(&root);
+        for _ in 0..DEPTH_MAX / 2 {
+            deepest.place("x").unwrap().create_folder().unwrap();
+            deepest = Arc::clone(deepest.get("x").unwrap().folder().unwrap());
+        }
+        root.place("open").unwrap().create_folder().unwrap();
+        let open = Arc::clone(root.get("open").unwrap().folder().unwrap());
+        root.place("open").unwrap().rename(&deepest.place("open").unwrap()).unwrap();
+        let (mut path, mut made) = ("y".to_owned(), 0);
+        while open.place(&path).unwrap().create_folder().is_ok() {
+            path.push_str("/y");
+            made += 1;
+        }
+        assert_eq!((made, root.height()), (DEPTH_MAX / 2 - 2, DEPTH_MAX));
+    }
+
+    #[test]
+    fn a_folder_that_changes_is_listed_on_from_the_last_name() {
+        let root = Folder::root();
+        for name in ["a", "b", "c"] {
+            root.put(name, b"").unwrap();
+        }
+        let first = root.next(None).unwrap().0;
+        root.place("b").unwrap().remove_file().unwrap();
+        root.put("bb", b"").unwrap();
+        let second = root.next(Some(&first)).unwrap().0;
+        root.place("bb").unwrap().remove_file().unwrap();
+        let third = root.next(Some(&second)).unwrap().0;
+        assert_eq!((first.as_str(), second.as_str(), third.as_str()), ("a", "bb", "c"));
+        assert!(root.next(Some(&third)).is_none());
     }
 
     #[test]

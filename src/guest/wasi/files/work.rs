@@ -7,8 +7,8 @@ use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::FsResult;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
-    self, Descriptor, DescriptorFlags, DirectoryEntryStream, ErrorCode, Host as _, HostDescriptor as _, OpenFlags,
-    PathFlags,
+    self, Descriptor, DescriptorFlags, DirectoryEntryStream, ErrorCode, Host as _, HostDescriptor as _,
+    HostDirectoryEntryStream as _, OpenFlags, PathFlags,
 };
 use wasmtime_wasi_io::bindings::wasi::io::streams::{HostInputStream as _, StreamError};
 use wasmtime_wasi_io::streams::DynInputStream;
@@ -25,6 +25,7 @@ pub(in crate::guest::wasi) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmt
     linker.allow_shadowing(true);
     content(linker)?;
     folders(linker)?;
+    entries(linker)?;
     reading(linker)?;
     linker.allow_shadowing(false);
     Ok(())
@@ -42,6 +43,12 @@ fn answer<T: WasiView, R>(data: &mut T, result: FsResult<R>) -> wasmtime::Result
 
 fn charge_path<T: WasiView>(data: &mut T, path: &str) {
     data.charge(path.len() as u64 * BYTE_FUEL + path.split('/').count() as u64 * NAME_FUEL);
+}
+
+/// Charges for the bytes by which files have grown: a write beyond the end of one adds zeros.
+pub(in crate::guest::wasi) fn charge_grown<T: WasiView>(data: &mut T) {
+    let grown = data.wasi().state().program.as_ref().map_or(0, |program| program.root.take_grown());
+    data.charge(grown * BYTE_FUEL);
 }
 
 fn content<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
@@ -66,6 +73,7 @@ fn content<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
                 store.data_mut().charge(bytes.len() as u64 * BYTE_FUEL);
                 let written = host(store.data_mut()).write(fd, bytes, offset).await;
                 let answer = answer(store.data_mut(), written)?;
+                charge_grown(store.data_mut());
                 T::settle(&mut store).await?;
                 Ok((answer,))
             })
@@ -75,9 +83,9 @@ fn content<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
         "[method]descriptor.set-size",
         |mut store: StoreContextMut<'_, T>, (fd, size): (Resource<Descriptor>, u64)| {
             Box::new(async move {
-                store.data_mut().charge(size.min(super::tree::BYTES_MAX) * BYTE_FUEL);
                 let set = host(store.data_mut()).set_size(fd, size).await;
                 let answer = answer(store.data_mut(), set)?;
+                charge_grown(store.data_mut());
                 T::settle(&mut store).await?;
                 Ok((answer,))
             })
@@ -87,19 +95,6 @@ fn content<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
 
 fn folders<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
     let mut files = linker.instance(TYPES)?;
-    files.func_wrap_async(
-        "[method]descriptor.read-directory",
-        |mut store: StoreContextMut<'_, T>, (fd,): (Resource<Descriptor>,)| {
-            Box::new(async move {
-                let entries = host(store.data_mut()).folder(&fd).map_or(0, |open| open.folder.entries.lock().len());
-                store.data_mut().charge(entries as u64 * ENTRY_FUEL);
-                let listing = host(store.data_mut()).read_directory(fd).await;
-                let answer: Result<Resource<DirectoryEntryStream>, _> = answer(store.data_mut(), listing)?;
-                T::settle(&mut store).await?;
-                Ok((answer,))
-            })
-        },
-    )?;
     files.func_wrap_async(
         "[method]descriptor.open-at",
         |mut store: StoreContextMut<'_, T>,
@@ -141,6 +136,44 @@ fn folders<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
             })
         },
     )
+}
+
+/// Binds methods that have little work, but may be called without end.
+macro_rules! settled {
+    ($files:expr, $($name:literal: $method:ident($($arg:ident: $ty:ty),*) $(for $path:ident)?;)+) => {
+        $($files.func_wrap_async(
+            $name,
+            |mut store: StoreContextMut<'_, T>, ($($arg,)*): ($($ty,)*)| {
+                Box::new(async move {
+                    $(charge_path(store.data_mut(), &$path);)?
+                    let result = host(store.data_mut()).$method($($arg),*).await;
+                    let answer = answer(store.data_mut(), result)?;
+                    T::settle(&mut store).await?;
+                    Ok((answer,))
+                })
+            },
+        )?;)+
+    };
+}
+
+fn entries<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    let mut files = linker.instance(TYPES)?;
+    settled!(files,
+        "[method]descriptor.create-directory-at": create_directory_at(fd: Resource<Descriptor>, path: String) for path;
+        "[method]descriptor.remove-directory-at": remove_directory_at(fd: Resource<Descriptor>, path: String) for path;
+        "[method]descriptor.unlink-file-at": unlink_file_at(fd: Resource<Descriptor>, path: String) for path;
+        "[method]descriptor.readlink-at": readlink_at(fd: Resource<Descriptor>, path: String) for path;
+        "[method]descriptor.metadata-hash-at":
+            metadata_hash_at(fd: Resource<Descriptor>, at: PathFlags, path: String) for path;
+        "[method]descriptor.metadata-hash": metadata_hash(fd: Resource<Descriptor>);
+        "[method]descriptor.stat": stat(fd: Resource<Descriptor>);
+        "[method]descriptor.get-flags": get_flags(fd: Resource<Descriptor>);
+        "[method]descriptor.get-type": get_type(fd: Resource<Descriptor>);
+        "[method]descriptor.read-directory": read_directory(fd: Resource<Descriptor>);
+        "[method]directory-entry-stream.read-directory-entry":
+            read_directory_entry(stream: Resource<DirectoryEntryStream>);
+    );
+    Ok(())
 }
 
 fn reading<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
