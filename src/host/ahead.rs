@@ -34,6 +34,11 @@ impl Runnable {
         }
     }
 
+    /// Returns whether it is a program, whose input is checked when a workflow is loaded.
+    pub(super) fn is_command(&self) -> bool {
+        matches!(self, Self::Command(_))
+    }
+
     /// Its own description, if it has one.
     ///
     /// # Errors

@@ -292,7 +292,9 @@ impl Loader<'_> {
         // Without a description, a missing entry shows only when it is spawned.
         let described = component.describe();
         let undescribed = described.as_ref().err().cloned();
-        let entries = described.ok().flatten().and_then(|description| entries(&description.to_value()));
+        let description = described.ok().flatten().map(|description| description.to_value());
+        let input = component.is_command().then(|| description.as_ref()?.pointer("/entries/run/input").cloned());
+        let entries = description.as_ref().and_then(entries);
         self.found.borrow_mut().insert(source.to_owned(), component.into_program());
         let file = ComponentFile {
             hash: hash.to_hex().as_str().into(),
@@ -300,7 +302,7 @@ impl Loader<'_> {
             undescribed,
         };
         self.files.borrow_mut().insert(source.to_owned(), file);
-        Ok(ResolvedComponent { digest: Some(digest), entries, name: other, content: None })
+        Ok(ResolvedComponent { digest: Some(digest), entries, name: other, content: None, input: input.flatten() })
     }
 }
 
@@ -369,7 +371,7 @@ impl Loader<'_> {
         files.entry(bundle.engine_file()).or_insert_with(|| file(engine, None));
         let content = Some(bundle.content());
         self.scripts.borrow_mut().insert(source.to_owned(), (bundle, inline));
-        ResolvedComponent { digest: Some(digest), entries, name: None, content }
+        ResolvedComponent { digest: Some(digest), entries, name: None, content, input: None }
     }
 }
 

@@ -20,6 +20,7 @@ mod parking;
 mod parts;
 #[path = "../integration/process_init.rs"]
 mod process_init;
+mod programs;
 mod rebuild;
 mod recursion;
 mod retry;

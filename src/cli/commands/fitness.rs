@@ -4,7 +4,7 @@ use crate::cli::report::compiling;
 use crate::cli::report::compiling::SAID_BYTES_MIN;
 use crate::cli::report::source_map::{Message, span_json};
 use crate::cli::terminal::{Terminal, printable, say};
-use crate::guest::{Cancellation, Component, LoadError, Misfit};
+use crate::guest::{Cancellation, Component, LoadError, Misfit, WasiCommand};
 use crate::host::{Host, component_file};
 use crate::workflow::diagnostics::Excerpt;
 use crate::workflow::model::ScriptLanguage;
@@ -24,14 +24,29 @@ pub(in crate::cli) struct Unfit {
     cause: Option<Excerpt>,
 }
 
-/// The component of a file.
-pub(in crate::cli) fn look(host: &Host, path: &str, json: bool) -> Result<Component, Unfit> {
+/// What can be a step.
+pub(in crate::cli) enum Fit {
+    Guest(Component),
+    Program(WasiCommand),
+}
+
+/// What is in a file.
+pub(in crate::cli) fn look(host: &Host, path: &str, json: bool) -> Result<Fit, Unfit> {
     if ScriptLanguage::of(path).is_some() {
-        return script(host, path);
+        return script(host, path).map(Fit::Guest);
     }
     let unread = |error: std::io::Error| Unfit { why: format!("{path}: {error}"), ..Unfit::default() };
     let bytes = component_file::read(Path::new(path)).map_err(unread)?;
-    load(host, path, &bytes, json)
+    if WasiCommand::recognizes(&bytes) {
+        return program(host, path, &bytes, json).map(Fit::Program);
+    }
+    load(host, path, &bytes, json).map(Fit::Guest)
+}
+
+/// The program of these bytes.
+pub(in crate::cli) fn program(host: &Host, path: &str, bytes: &[u8], json: bool) -> Result<WasiCommand, Unfit> {
+    let loaded = WasiCommand::load(host.guests(), path, bytes, &Cancellation::new(), &|| compiles(path, bytes, json));
+    loaded.map_err(|error| unfit(path, bytes, error))
 }
 
 /// The script of a file.
@@ -44,17 +59,23 @@ fn script(host: &Host, path: &str) -> Result<Component, Unfit> {
 
 /// The component of these bytes, which messages call `path`.
 pub(in crate::cli) fn load(host: &Host, path: &str, bytes: &[u8], json: bool) -> Result<Component, Unfit> {
-    let compiling = || {
-        if bytes.len() as u64 >= SAID_BYTES_MIN && !json {
-            say(&compiling::text(path, bytes.len() as u64));
-        }
-    };
     let hash = blake3::hash(bytes);
-    Component::load_hashed(host.guests(), bytes, hash, &Cancellation::new(), &compiling).map_err(|error| {
-        let (why, hint) = component_file::explain(path, bytes, &error);
-        let misfits = if let LoadError::Misfit(misfits) = error { misfits } else { Vec::new() };
-        Unfit { why, hint: Some(hint), misfits, cause: None }
-    })
+    let loaded =
+        Component::load_hashed(host.guests(), bytes, hash, &Cancellation::new(), &|| compiles(path, bytes, json));
+    loaded.map_err(|error| unfit(path, bytes, error))
+}
+
+/// Says that a large component is being compiled.
+fn compiles(path: &str, bytes: &[u8], json: bool) {
+    if bytes.len() as u64 >= SAID_BYTES_MIN && !json {
+        say(&compiling::text(path, bytes.len() as u64));
+    }
+}
+
+fn unfit(path: &str, bytes: &[u8], error: LoadError) -> Unfit {
+    let (why, hint) = component_file::explain(path, bytes, &error);
+    let misfits = if let LoadError::Misfit(misfits) = error { misfits } else { Vec::new() };
+    Unfit { why, hint: Some(hint), misfits, cause: None }
 }
 
 impl Unfit {

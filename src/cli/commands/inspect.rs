@@ -2,11 +2,11 @@
 
 use crate::cli::args::host::CacheArguments;
 use crate::cli::args::workflow::NO_SLOTS;
-use crate::cli::commands::fitness::look;
+use crate::cli::commands::fitness::{Fit, look};
 use crate::cli::exit::Exit;
 use crate::cli::table::counted;
 use crate::cli::terminal::{Terminal, print, print_json, printable};
-use crate::guest::Component;
+use crate::guest::{Component, WasiCommand};
 use crate::process::{Json, Program};
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
@@ -21,7 +21,8 @@ Examples:
   wfhost inspect order.js
 
 --json prints one object, or a list of them for several files:
-  file, fits    whether it can be a step
+  file, fits    whether it can be a step; program: true for a program for the
+                command line
   why, hint     if it cannot
   cause         file, line, column, end-line, end-column: where in a script
   mismatches    if its exports or imports do not fit: at, expected and found
@@ -56,8 +57,11 @@ pub(in crate::cli) fn inspect(command: &Arguments, terminal: Terminal) -> anyhow
     for path in &command.components {
         let path = &path.display().to_string();
         match look(&host, path, command.json) {
-            Ok(component) => {
-                let report = report(path, &component);
+            Ok(fit) => {
+                let report = match &fit {
+                    Fit::Guest(component) => report(path, component),
+                    Fit::Program(program) => report_program(path, program),
+                };
                 if command.json {
                     reports.push(report);
                 } else {
@@ -113,6 +117,28 @@ fn report(file: &str, component: &Component) -> Value {
     })
 }
 
+fn report_program(file: &str, program: &WasiCommand) -> Value {
+    let (survey, permit, description) = (program.survey(), program.permit(), WasiCommand::describe().to_value());
+    json!({
+        "file": file,
+        "fits": true,
+        "program": true,
+        "digest": &*program.digest(),
+        "bytes": survey.bytes,
+        "functions": survey.functions,
+        "exports": survey.exports,
+        "imports": survey.imports,
+        "entries": description.get("entries").cloned(),
+        "description": description,
+        "pool": {
+            "core-instances": permit.core_instances,
+            "memories": permit.memories,
+            "tables": permit.tables,
+        },
+        "snapshots": { "fits": false, "refused-for": ["a program runs in one step"], "saves-itself": false },
+    })
+}
+
 fn describe(path: &str, report: &Value) -> String {
     let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap_or_default();
     let list = |pointer: &str| -> Vec<&str> {
@@ -121,7 +147,9 @@ fn describe(path: &str, report: &Value) -> String {
             .and_then(Value::as_array)
             .map_or(Vec::new(), |all| all.iter().filter_map(Value::as_str).collect())
     };
-    let mut out = format!("{path}: fits, it can be a step\n");
+    let is_program = report["program"] == true;
+    let what = if is_program { "a program for the command line" } else { "fits" };
+    let mut out = format!("{path}: {what}, it can be a step\n");
     out.push_str(&format!("  digest     {}\n", report["digest"].as_str().unwrap_or_default()));
     let functions = counted(number("/functions"), "function", "functions");
     out.push_str(&format!("  size       {} bytes, {functions}\n", number("/bytes")));
@@ -138,6 +166,11 @@ fn describe(path: &str, report: &Value) -> String {
         counted(memories, "memory", "memories"),
         counted(tables, "table", "tables")
     ));
+    if is_program {
+        out.push_str("  runs       in one step, with files in memory, and reaches nothing outside: docs/programs.md\n");
+        out.push_str(&entries(report));
+        return out;
+    }
     let refusals = list("/snapshots/refused-for");
     let saves_itself = report["snapshots"]["saves-itself"] == true;
     out.push_str(match (refusals.is_empty(), saves_itself) {

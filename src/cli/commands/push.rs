@@ -5,7 +5,7 @@ use crate::cli::args::workflow::NO_SLOTS;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::terminal::{print, print_json};
-use crate::guest::{Cancellation, Component};
+use crate::guest::{Cancellation, Component, WasiCommand};
 use crate::host::component_file;
 use crate::oci::{Reference, ReferenceError, Registries, RegistryError};
 use clap::{Args, ValueHint};
@@ -51,12 +51,15 @@ pub(in crate::cli) fn push(command: &Arguments) -> Result<Exit, CommandError> {
         .map_err(|error| UserError::new(kind::UNREADABLE, format!("{name}: {error}")))?;
     // What could not be a step is better refused here than where it is pulled.
     let host = command.cache.builder(NO_SLOTS).workers(1).build().map_err(UserError::from)?;
-    Component::load_hashed(host.guests(), &bytes, blake3::hash(&bytes), &Cancellation::new(), &|| {}).map_err(
-        |error| {
-            let (why, hint) = component_file::explain(&name, &bytes, &error);
-            UserError::new(kind::USAGE, why).hint(hint)
-        },
-    )?;
+    let loaded = if WasiCommand::recognizes(&bytes) {
+        WasiCommand::load(host.guests(), &name, &bytes, &Cancellation::new(), &|| {}).map(|_| ())
+    } else {
+        Component::load_hashed(host.guests(), &bytes, blake3::hash(&bytes), &Cancellation::new(), &|| {}).map(|_| ())
+    };
+    loaded.map_err(|error| {
+        let (why, hint) = component_file::explain(&name, &bytes, &error);
+        UserError::new(kind::USAGE, why).hint(hint)
+    })?;
     let title = command.file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let refused =
         |error: RegistryError| UserError::new(kind::REGISTRY, error.message.clone()).hint_maybe(error.hint.clone());

@@ -24,6 +24,10 @@ use std::sync::Arc;
 /// The kind of an input that does not fit, as of guests.
 const BAD_INPUT: &str = "bad-input";
 
+/// Bytes of arguments and environment together, with 16 for each text. Derived: the adapter of
+/// preview 1 holds both in a page of its own, with its paths and descriptors.
+const START_BYTES_MAX: usize = 32 << 10;
+
 /// The one entry of a program.
 pub(super) const ENTRY: &str = "run";
 
@@ -92,6 +96,14 @@ impl Invocation {
         }
         if let Some(name) = env.keys().find(|name| name.is_empty() || name.contains('=')) {
             return Err(bad(format!("`{name}` cannot name a variable of the environment")));
+        }
+        let names = env.iter().flat_map(|(name, value)| [name, value]);
+        let bytes: usize = args.iter().chain(names).map(|text| text.len() + 16).sum();
+        if bytes > START_BYTES_MAX {
+            return Err(bad(format!(
+                "arguments and environment have {bytes} bytes (16 for each text included) of at most \
+                {START_BYTES_MAX}; longer content goes into `stdin` or `files`"
+            )));
         }
         let root = Folder::root();
         let mut given = BTreeMap::new();

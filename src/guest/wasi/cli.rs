@@ -2,16 +2,20 @@
 //! what its step gives it.
 
 use super::lines::Stream;
-use super::{ProgramExit, WasiHost, WasiView};
+use super::{Has, ProgramExit, WasiHost, WasiView, host};
 use crate::guest::problem::Breach;
 use crate::process::{Problem, problem::kind};
-use wasmtime::component::Resource;
+use wasmtime::StoreContextMut;
+use wasmtime::component::{Linker, Resource};
 use wasmtime_wasi::p2::bindings::cli::{
     environment, exit, stderr, stdin, stdout, terminal_input, terminal_output, terminal_stderr, terminal_stdin,
     terminal_stdout,
 };
 use wasmtime_wasi::p2::pipe::ClosedInputStream;
 use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
+
+/// What a text of a list costs beside its bytes. Estimated, not measured.
+const TEXT_FUEL: u64 = 100;
 
 impl<T: WasiView> environment::Host for WasiHost<'_, T> {
     fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
@@ -25,6 +29,33 @@ impl<T: WasiView> environment::Host for WasiHost<'_, T> {
     fn initial_cwd(&mut self) -> wasmtime::Result<Option<String>> {
         Ok(None)
     }
+}
+
+/// Offers `wasi:cli/environment`. Its lists may be long, so they are charged for, by hand.
+pub(super) fn link_environment<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
+    environment::add_to_linker::<T, Has<T>>(linker, host)?;
+    linker.allow_shadowing(true);
+    let mut given = linker.instance("wasi:cli/environment@0.2.12")?;
+    given.func_wrap_async("get-environment", |mut store: StoreContextMut<'_, T>, (): ()| {
+        Box::new(async move {
+            let all = environment::Host::get_environment(&mut host(store.data_mut()))?;
+            let bytes: usize = all.iter().map(|(name, value)| name.len() + value.len()).sum();
+            store.data_mut().charge(bytes as u64 + all.len() as u64 * TEXT_FUEL);
+            T::settle(&mut store).await?;
+            Ok((all,))
+        })
+    })?;
+    given.func_wrap_async("get-arguments", |mut store: StoreContextMut<'_, T>, (): ()| {
+        Box::new(async move {
+            let all = environment::Host::get_arguments(&mut host(store.data_mut()))?;
+            let bytes: usize = all.iter().map(String::len).sum();
+            store.data_mut().charge(bytes as u64 + all.len() as u64 * TEXT_FUEL);
+            T::settle(&mut store).await?;
+            Ok((all,))
+        })
+    })?;
+    linker.allow_shadowing(false);
+    Ok(())
 }
 
 fn exited(code: u8, is_program: bool) -> wasmtime::Error {

@@ -213,7 +213,7 @@ pub(crate) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> 
     clocks::link(linker)?;
     random::link(linker)?;
     wasi::random::insecure_seed::add_to_linker::<T, Has<T>>(linker, host)?;
-    wasi::cli::environment::add_to_linker::<T, Has<T>>(linker, host)?;
+    cli::link_environment(linker)?;
     wasi::cli::exit::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::cli::stdin::add_to_linker::<T, Has<T>>(linker, host)?;
     wasi::cli::stdout::add_to_linker::<T, Has<T>>(linker, host)?;

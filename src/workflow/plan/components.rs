@@ -1,6 +1,7 @@
 //! Looks up the components that steps use, each once, and checks the entry points that steps name.
 
 use super::Component;
+use super::arguments::Argument;
 use super::environment::{Environment, ResolvedComponent, ScriptPlace, Unusable};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, Excerpt, all_of, closest};
 use crate::workflow::model::{Action, ENTRY_DEFAULT, INLINE, InlineScript, ScriptLanguage, Spanned, Workflow, shorten};
@@ -54,6 +55,11 @@ pub(super) fn find(
         {
             let name = called.as_deref().unwrap_or(name);
             problems.push(unknown_entry(name, entry, entries, entry.span == component.span));
+        }
+        if let Some(ResolvedComponent { input: Some(schema), .. }) = known.get(name)
+            && let (Some(handlers), Some(with)) = (environment.handlers(), &step.with)
+        {
+            Argument { handler: component, handlers }.check(with, schema, problems);
         }
     }
     found.components

@@ -15,6 +15,8 @@ pub struct ResolvedComponent {
     pub name: Option<String>,
     /// The digest of a script without its place in the file.
     pub content: Option<String>,
+    /// The JSON Schema of its input, if `with` is checked by it: that of a program.
+    pub input: Option<Value>,
 }
 
 /// Why a component cannot be used.
