@@ -1,7 +1,7 @@
 //! The same program in each language: the conformance suite's, on the host, as ratios to Rust.
 //!
-//! `cargo bench --bench languages [-- PART-OF-A-NAME]` runs each language that is built in a
-//! process of its own, one after the other, and prints a table: CPU time of all threads for processes and
+//! `cargo bench --bench languages [-- PART-OF-A-NAME]` runs each language that is built in its own
+//! process, one after the other, and prints a table: CPU time of all threads for processes and
 //! steps, elapsed time for runs, memory of the whole process for what is weighed.
 //!
 //! - first run: an empty cache of compiled code; then one process from birth to end;
@@ -43,7 +43,7 @@ const FIGURES: [(&str, &str); 6] =
 /// Enough that what happens once is nothing beside it.
 const CHILDREN: u64 = 1_000;
 const ROUNDS: u64 = 1_000;
-const WAITING: usize = 800;
+const WAITING: usize = 200;
 /// The kernel counts in hundredths of a second.
 const TIMED: Duration = Duration::from_secs(2);
 
@@ -53,7 +53,12 @@ fn main() {
     let languages: Vec<Language> = serde_json::from_str(&text).expect("a list of languages");
     if let Some(name) = filter.iter().find_map(|arg| arg.strip_prefix("only=")) {
         let language = languages.iter().find(|language| language.name == name).expect("a language");
-        println!("{}", json!(measure(language.program())));
+        println!("{}", json!(measure(language)));
+        return;
+    }
+    if let Some(name) = filter.iter().find_map(|arg| arg.strip_prefix("weigh=")) {
+        let language = languages.iter().find(|language| language.name == name).expect("a language");
+        println!("{}", json!(weigh(language.program(), Path::new(&filter[1]))));
         return;
     }
     print!("{:<20}", "");
@@ -71,12 +76,12 @@ fn main() {
             println!("{:<20} not built", language.name);
             continue;
         }
-        let program = std::env::current_exe().expect("this program");
-        let child = std::process::Command::new(program).arg(format!("only={}", language.name)).output();
-        let child = child.expect("a process");
-        let Ok(figures) = serde_json::from_slice::<Vec<f64>>(&child.stdout) else {
-            println!("{:<20} failed: {}", language.name, String::from_utf8_lossy(&child.stderr));
-            continue;
+        let figures = match in_a_process(&[&format!("only={}", language.name)]) {
+            Ok(figures) => figures,
+            Err(why) => {
+                println!("{:<20} failed: {why}", language.name);
+                continue;
+            }
         };
         let rust = of_rust.get_or_insert_with(|| figures.clone());
         print!("{:<20}", language.name);
@@ -87,8 +92,16 @@ fn main() {
     }
 }
 
+/// Figures that this program prints in a process of its own.
+fn in_a_process(args: &[&str]) -> Result<Vec<f64>, String> {
+    let program = std::env::current_exe().expect("this program");
+    let child = std::process::Command::new(program).args(args).output().expect("a process");
+    serde_json::from_slice(&child.stdout).map_err(|_| String::from_utf8_lossy(&child.stderr).into_owned())
+}
+
 /// The figures of one language, in the order of [`FIGURES`].
-fn measure(program: &str) -> Vec<f64> {
+fn measure(language: &Language) -> Vec<f64> {
+    let program = language.program();
     let cache = tempfile::tempdir().expect("a folder");
     let host = |slots: u32| {
         let options =
@@ -118,16 +131,19 @@ fn measure(program: &str) -> Vec<f64> {
     let process = timed(&children, json!({ "n": CHILDREN }), CHILDREN);
     let pingpong = workflow(&host, program, "pingpong", 1);
     let step = timed(&pingpong, json!({ "rounds": ROUNDS }), 2 * ROUNDS);
-    let live = waiting(&host, program, 0);
-    drop(host);
-    // The first one holds the slot.
-    let evicted = waiting(&self::host_of_one_slot(cache.path()), program, 1);
-    vec![first, next, process, step, live, evicted]
+    // Compiling leaves free memory behind, which would hide what is taken later.
+    let cache = cache.path().to_str().expect("a path");
+    let weighed = in_a_process(&[&format!("weigh={}", language.name), cache]).unwrap_or_else(|why| panic!("{why}"));
+    [&[first, next, process, step], &*weighed].concat()
 }
 
-fn host_of_one_slot(cache: &Path) -> Host {
-    let options = EngineOptions { slots: Some(2), cache_dir: Some(cache.into()), ..EngineOptions::default() };
-    Host::builder().workers(1).guests(options).build().expect("a host")
+/// A live process and an evicted one: of many in two slots hardly any is live.
+fn weigh(program: &str, cache: &Path) -> [f64; 2] {
+    [(64, 15, 40), (2, WAITING, WAITING)].map(|(slots, before, count)| {
+        let options = EngineOptions { slots: Some(slots), cache_dir: Some(cache.into()), ..EngineOptions::default() };
+        let host = Host::builder().workers(1).guests(options).build().expect("a host");
+        waiting(&host, program, before, count)
+    })
 }
 
 /// Steps that run one entry with the run's input.
@@ -150,9 +166,7 @@ fn outputs(host: &Host, workflow: &Workflow, input: Value) {
 }
 
 /// Kilobytes of one process that waits for a signal.
-fn waiting(host: &Host, program: &str, before: usize) -> f64 {
-    // Fewer than there are slots, where they are to stay live.
-    let count = if before == 0 { 40 } else { WAITING };
+fn waiting(host: &Host, program: &str, before: usize, count: usize) -> f64 {
     let waits = |copies: usize| {
         let workflow = workflow(host, program, "signal", copies);
         let inputs = Map::from_iter([("input".to_owned(), json!({ "name": "go" }))]);
@@ -165,8 +179,8 @@ fn waiting(host: &Host, program: &str, before: usize) -> f64 {
         }
         run
     };
-    // What is made once is made for these.
-    let first = waits(5);
+    // What is made once is made for these, and they take what was freed before.
+    let first = waits(before);
     let start = anonymous_kb();
     let run = waits(count);
     let each = (anonymous_kb() - start) / count as f64;
