@@ -4,13 +4,16 @@ import { show } from "./show.js";
 
 export const LEVELS = { trace: 0, debug: 1, info: 2, warn: 3, error: 4 };
 
+// What a script makes of JSON afterwards does not reach the wire.
+const { parse, stringify, rawJSON } = JSON;
+
 // Values and payloads. What JSON cannot tell exactly: integers beyond 2^53 are written from BigInt.
-BigInt.prototype.toJSON = function () { return JSON.rawJSON(this.toString()); };
+BigInt.prototype.toJSON = function () { return rawJSON(this.toString()); };
 function wire(value) {
   if (value instanceof Uint8Array) return value;
   if (value instanceof ArrayBuffer) return new Uint8Array(value);
   if (value instanceof Blob) return value;
-  const text = JSON.stringify(value ?? null);
+  const text = stringify(value ?? null);
   if (text === undefined) throw new TypeError(`a ${typeof value} cannot be handed on`);
   return text;
 }
@@ -38,22 +41,22 @@ function place(error) {
     if (m && !m[1].startsWith("<")) return { path: m[1], line: +m[2], column: +m[3] };
   }
 }
-function failure(error, kind) {
+function failure(error, kind, ranTooLong) {
   const at = place(error), stack = frames(error);
   if (error instanceof Problem) {
     let data = error.data;
-    if (typeof data === "string") { try { data = JSON.parse(data); } catch { data = { data }; } }
+    if (typeof data === "string") { try { data = parse(data); } catch { data = { data }; } }
     if (data !== undefined && (typeof data !== "object" || data === null || Array.isArray(data))) data = { data };
     if (at) data = { ...data, at, stack };
     return { kind: error.kind, title: error.title, status: error.status ?? 0, detail: error.detail, class: error.class ?? "definite",
-      retryAfter: error.retryAfter, data: data && JSON.stringify(data) };
+      retryAfter: error.retryAfter, data: data && stringify(data) };
   }
   let title = error instanceof Error ? (error.message ? `${error.name}: ${error.message}` : error.name) : show(error);
-  // The engine ends a loop that would use up the fuel: at `load` the kind stays `bad-script`.
-  if (kind === "ran-too-long" || (error instanceof Error && error.message === "interrupted")) title = "The script computed for too long without waiting";
+  // At `load` the kind stays `bad-script`.
+  if (ranTooLong) title = "The script computed for too long without waiting";
   const detail = at ? `${at.path}:${at.line}:${at.column}` + (stack.length > 1 ? "\n" + stack.join("\n") : "") : undefined;
   return { kind, title, status: 0, detail, class: "definite",
-    data: JSON.stringify({ at, stack, cause: error?.cause && show(error.cause) }) };
+    data: stringify({ at, stack, cause: error?.cause && show(error.cause) }) };
 }
 
 // Commands and answers
@@ -102,7 +105,7 @@ function giveUp(tag, problem) {
 const ms = (t) => {
   if (typeof t === "number") return t * 1000;
   const m = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(t);
-  if (!m) throw new TypeError(`${JSON.stringify(t)} is not a duration such as 500 (ms), "30s", "5m", "24h"`);
+  if (!m) throw new TypeError(`${stringify(t)} is not a duration such as 500 (ms), "30s", "5m", "24h"`);
   return m[1] * { ms: 1e3, s: 1e6, m: 6e7, h: 3.6e9, d: 8.64e10 }[m[2]];
 };
 const timeout = (o) => (o?.timeout === undefined ? undefined : ms(o.timeout));
@@ -112,7 +115,7 @@ export const call = (handler, args, o) => ask({ call: handler, args: wire(args),
 export const signal = (name, o) => call("signal", { name }, o);
 export function spawn(entry, input, o = {}) {
   const child = ask({ spawn: typeof entry === "function" ? entry.name : entry, input: wire(input), component: o.component, name: o.name,
-    link: o.link, detached: o.detached, narrow: o.narrow && JSON.stringify(o.narrow) });
+    link: o.link, detached: o.detached, narrow: o.narrow && stringify(o.narrow) });
   child.target = child.sender = { child: child.tag };
   child.send = (topic, body) => send(child, topic, body);
   child.stop = () => stop(child);               // it is asked to end; its answer still arrives
@@ -191,7 +194,7 @@ export async function within(time, promise) {
   if (index === 1) throw new Problem("timed-out", "The time is over", { class: "retryable" });
   return value;
 }
-export const log = (text, fields, level = "info") => host.log(LEVELS[level], String(text), fields === undefined ? undefined : JSON.stringify(fields));
+export const log = (text, fields, level = "info") => host.log(LEVELS[level], String(text), fields === undefined ? undefined : stringify(fields));
 export const now = () => host.now() / 1000;
 export const random = (len) => host.random(len);
 export const onCancel = (f) => { cancelHooks.push(f); };
@@ -215,7 +218,7 @@ function loaded(ns) {
 }
 function describe() {
   const of = (f) => ({ ...(f.description && { description: f.description }), ...(f.input && { input: f.input }), ...(f.output && { output: f.output }) });
-  return JSON.stringify({ description: documentation, entries: Object.fromEntries(Object.entries(entries).map(([name, f]) => [name, of(f)])) });
+  return stringify({ description: documentation, entries: Object.fromEntries(Object.entries(entries).map(([name, f]) => [name, of(f)])) });
 }
 
 // A step
@@ -234,7 +237,7 @@ function init(name, input) {
 }
 // The members of a problem of the host, for an error.
 function heard({ data, ...problem }) {
-  if (data !== undefined) { try { data = JSON.parse(data); } catch { /* as it came */ } }
+  if (data !== undefined) { try { data = parse(data); } catch { /* as it came */ } }
   return { ...problem, data, message: problem.title };
 }
 function hear(events) {

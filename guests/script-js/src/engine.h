@@ -25,6 +25,7 @@ void reserve_release(void);   // … so that what went wrong can still be report
 // values.c
 Text text_of(const char *s, size_t len);
 Text text_from(JSValueConst v);
+void well_formed(uint8_t *s, size_t len);
 JSValue js_text(Text t);
 JSValue get(JSValueConst o, const char *name);            // an own property, never a getter of the script's
 void set(JSValueConst o, const char *name, JSValue v);    // takes v

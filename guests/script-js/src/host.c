@@ -57,6 +57,8 @@ static JSValue f_encode(JSContext *c, JSValueConst this, int argc, JSValueConst 
     if (!s) return JS_EXCEPTION;
     JSValue v = js_bytes((const uint8_t *)s, len);
     JS_FreeCString(c, s);
+    uint8_t *bytes = JS_GetUint8Array(c, &len, v);
+    if (bytes) well_formed(bytes, len);
     return v;
 }
 

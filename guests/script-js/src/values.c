@@ -9,6 +9,13 @@ Text text_of(const char *s, size_t len) {
     return t;
 }
 
+// Half of a surrogate pair has no UTF-8; QuickJS encodes it all the same. U+FFFD is as long.
+void well_formed(uint8_t *s, size_t len) {
+    for (size_t i = 0; i + 2 < len; i++) {
+        if (s[i] == 0xed && s[i + 1] >= 0xa0) memcpy(s + i, "\xef\xbf\xbd", 3);
+    }
+}
+
 Text text_from(JSValueConst v) {
     size_t len;
     const char *s = JS_ToCStringLen(ctx, &len, v);
@@ -18,6 +25,7 @@ Text text_from(JSValueConst v) {
     }
     Text t = text_of(s, len);
     JS_FreeCString(ctx, s);
+    well_formed(t.ptr, t.len);
     return t;
 }
 
@@ -174,8 +182,8 @@ void exception_to(const char *kind, Problem *p) {
     reserve_release();
     if (ran_too_long() && strcmp(kind, "bad-script")) kind = "ran-too-long";
     JSValue e = JS_HasException(ctx) ? JS_GetException(ctx) : JS_UNDEFINED, k = JS_NewString(ctx, kind);
-    JSValueConst args[] = {e, k};
-    JSValue o = broken ? JS_UNDEFINED : call_hook("failure", 2, args);
+    JSValueConst args[] = {e, k, JS_NewBool(ctx, ran_too_long())};
+    JSValue o = broken && JS_IsUndefined(e) ? JS_UNDEFINED : call_hook("failure", 3, args);
     if (!JS_IsObject(o)) {
         if (JS_IsException(o)) JS_FreeValue(ctx, JS_GetException(ctx));
         memset(p, 0, sizeof *p);
