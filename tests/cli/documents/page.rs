@@ -155,6 +155,11 @@ impl Block {
         self.language() == "console" && self.runs()
     }
 
+    /// Its file is there for the commands of the page.
+    pub(super) fn is_written(&self) -> bool {
+        ["js", "python", "ts", "yaml"].contains(&self.language())
+    }
+
     /// A workflow that is no file of the repository.
     pub(super) fn is_workflow(&self) -> bool {
         let is_setting = self.name().is_some_and(|name| name.starts_with("~/"));
@@ -166,7 +171,7 @@ impl Block {
         let first = self.text.lines().next()?;
         let name = first.strip_prefix("# ").or_else(|| first.strip_prefix("// "))?.trim();
         let extension = name.rsplit_once('.')?.1;
-        (!name.contains(' ') && ["rs", "sh", "toml", "wit", "yaml"].contains(&extension)).then_some(name)
+        (!name.contains(' ') && ["js", "py", "rs", "sh", "toml", "ts", "wit", "yaml"].contains(&extension)).then_some(name)
     }
 
     /// The same where it is a file of the repository.

@@ -90,7 +90,7 @@ pub(super) fn run(page: &Page) -> Vec<String> {
 fn script(page: &Page, port: &str) -> String {
     let mut script = format!("exec 2>&1\n{PRELUDE}");
     for block in &page.blocks {
-        if let Some(name) = block.name().filter(|_| block.language() == "yaml" && block.file().is_none()) {
+        if let Some(name) = block.name().filter(|_| block.is_written() && block.file().is_none()) {
             let text = block.text.replace(PORT, port);
             let name = name.replacen("~/", "$HOME/", 1);
             let _ = writeln!(script, "mkdir -p \"$(dirname {name})\"; cat > \"{name}\" <<'__END__'\n{text}__END__");
