@@ -171,7 +171,8 @@ impl Block {
         let first = self.text.lines().next()?;
         let name = first.strip_prefix("# ").or_else(|| first.strip_prefix("// "))?.trim();
         let extension = name.rsplit_once('.')?.1;
-        (!name.contains(' ') && ["js", "py", "rs", "sh", "toml", "ts", "wit", "yaml"].contains(&extension)).then_some(name)
+        (!name.contains(' ') && ["js", "py", "rs", "sh", "toml", "ts", "wit", "yaml"].contains(&extension))
+            .then_some(name)
     }
 
     /// The same where it is a file of the repository.
