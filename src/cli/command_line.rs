@@ -2,8 +2,8 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    build, cancel, dev, doctor, example, fork, graph, history, inspect, logs, ls, new, pause, plan, ps, push, query,
-    replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
+    build, cancel, dev, doctor, engine, example, fork, graph, history, inspect, logs, ls, new, pause, plan, ps, push,
+    query, replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -101,6 +101,8 @@ pub(in crate::cli) enum Command {
     Build(build::Arguments),
     /// Run a workflow again whenever one of its files changes.
     Dev(dev::Arguments),
+    /// List the engines of scripts, or get that of Python.
+    Engine(engine::Arguments),
     /// Write an example to start from: a workflow and its components.
     Example(example::Arguments),
     /// Check this machine: settings, pool sizes, kernel limits, folders of compiled code and runs.
@@ -159,6 +161,7 @@ impl Command {
             | Self::Plan(plan::Arguments { cache, .. })
             | Self::Graph(graph::Arguments { cache, .. })
             | Self::Build(build::Arguments { cache, .. })
+            | Self::Engine(engine::Arguments { cache, .. })
             | Self::Inspect(inspect::Arguments { cache, .. })
             | Self::Push(push::Arguments { cache, .. }) => {
                 return Unset { cache: Some(cache), ..Unset::default() };

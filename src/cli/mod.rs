@@ -22,8 +22,8 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    build, cancel, completions, dev, doctor, example, fork, graph, history, inspect, logs, ls, new, pause, plan, ps,
-    push, query, replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
+    build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inspect, logs, ls, new, pause,
+    plan, ps, push, query, replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -68,6 +68,7 @@ pub fn main() -> ExitCode {
         Command::New(command) => reported(new::new(&command), command.json, terminal),
         Command::Build(command) => reported(build::build(&command, terminal), command.json, terminal),
         Command::Dev(command) => reported(dev::dev(&command, terminal), false, terminal),
+        Command::Engine(command) => reported(engine::engine(&command), command.json, terminal),
         Command::Example(command) => reported(example::example(&command), command.json, terminal),
         Command::Doctor(command) => doctor::doctor(&command, &settings, unusable),
         Command::Completions { shell } => completions::completions(shell, CommandLine::command()),

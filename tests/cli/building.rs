@@ -119,6 +119,46 @@ fn a_project_in_python_is_built_and_runs_and_its_tests_pass() {
 }
 
 #[test]
+fn engines_are_listed_and_taken_from_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine = |arguments: &[&str]| {
+        let mut command = command(&[&["engine"], arguments].concat());
+        command.current_dir(super::root()).env("WFHOST_ENGINES", folder.path().join("engines")).output().unwrap()
+    };
+    let listed = |output: Output| -> Value {
+        assert!(output.status.success(), "{}", transcript(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let all = listed(engine(&["--json"]));
+    assert_eq!((&all[0]["name"], &all[1]["digest"]), (&"javascript".into(), &Value::Null), "{all}");
+    // Any engine of scripts is taken, and nothing else.
+    let refused = engine(&["python", "--from", "guests/built/hello.wasm"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("this is no script engine"), "{}", transcript(&refused));
+    assert!(!folder.path().join("engines").exists());
+    let all = listed(engine(&["python", "--from", "guests/built/script-js.wasm", "--json"]));
+    assert_eq!(all[0]["digest"], all[1]["digest"], "{all}");
+    assert!(folder.path().join("engines/script-py.wasm").exists());
+}
+
+#[test]
+fn a_script_in_python_runs_where_its_engine_is() {
+    let engines = super::root().join("guests/built-on-demand");
+    if !engines.join("script-py.wasm").exists() {
+        eprintln!("SKIPPED: there is no engine of Python: guests/build.sh script-py");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let told = tells(folder.path(), &["new", "first", "--script", "--lang", "python", "--json"]);
+    assert_eq!(told["commands"][0], "wfhost engine python");
+    let mut run = command(&["run", "workflow.yaml", "--json"]);
+    let output = run.current_dir(folder.path().join("first")).env("WFHOST_ENGINES", engines).output().unwrap();
+    assert!(output.status.success(), "{}", transcript(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["outputs"]["total"], 10);
+}
+
+#[test]
 fn a_script_runs_as_it_is() {
     for (language, file) in [(None, "order.js"), (Some("ts"), "order.ts")] {
         let folder = tempfile::tempdir().unwrap();

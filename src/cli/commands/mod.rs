@@ -9,6 +9,7 @@ pub(in crate::cli) mod cancel;
 pub(in crate::cli) mod completions;
 pub(in crate::cli) mod dev;
 pub(in crate::cli) mod doctor;
+pub(in crate::cli) mod engine;
 pub(in crate::cli) mod example;
 pub(in crate::cli) mod fork;
 pub(in crate::cli) mod graph;

@@ -7,6 +7,7 @@
 
 mod c;
 mod component;
+mod engine;
 mod go;
 mod python;
 mod rust;
@@ -16,6 +17,7 @@ mod zig;
 use crate::cli::report::error::{UserError, kind};
 use std::path::{Path, PathBuf};
 
+pub(in crate::cli) use engine::python_engine;
 pub(in crate::cli) use tool::Talk;
 
 /// A language, by the files of a project.

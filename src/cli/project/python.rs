@@ -3,7 +3,7 @@
 use super::component::{CONTRACT, DESCRIBED};
 use super::tool::{self, Talk};
 use crate::cli::report::error::{UserError, kind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The release that the SDK is tested with.
@@ -14,6 +14,11 @@ const MAIN: &str = "main";
 
 /// The module that componentize-py takes: the contract's exports, in front of the entries.
 const APP: &str = "import main\nfrom wfhost.component import Describe, Guest\n";
+
+/// Replaces functions of the C library in a component of componentize-py.
+const STUBS: &str = include_str!("../../../guests/python/wfhost/stubs.py");
+
+const NO_PYTHON: &str = "Python 3.11 or later comes with your system's packages";
 
 pub(super) fn build(folder: &Path, talk: Talk) -> Result<Vec<u8>, UserError> {
     if !folder.join(format!("{MAIN}.py")).is_file() {
@@ -35,5 +40,9 @@ pub(super) fn build(folder: &Path, talk: Talk) -> Result<Vec<u8>, UserError> {
     command.arg("-q").arg("-d").arg(scratch.path("wit")).args(["-w", "described", "componentize"]);
     command.arg("-p").arg(scratch.path("app")).args(["-p", ".", "wfhost_app", "--stub-wasi", "-o"]).arg(&component);
     tool::run(&mut command, talk, &hint)?;
+    // A traceback looks for files: it finds none, instead of ending the step.
+    scratch.write("stubs.py", STUBS)?;
+    let python = tool::find(folder, "python3").unwrap_or_else(|| PathBuf::from("python3"));
+    tool::run(Command::new(python).arg(scratch.path("stubs.py")).arg(&component), talk, NO_PYTHON)?;
     tool::made(&component)
 }

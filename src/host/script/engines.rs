@@ -9,10 +9,10 @@ use bytes::Bytes;
 use std::path::PathBuf;
 
 /// The engine of JavaScript: `guests/script-js` says how it is built.
-static JAVASCRIPT: &[u8] = include_bytes!("../../../guests/built/script-js.wasm");
+pub(crate) static JAVASCRIPT: &[u8] = include_bytes!("../../../guests/built/script-js.wasm");
 
 /// The name of the file with the engine of Python.
-const PYTHON: &str = "script-py.wasm";
+pub(crate) const PYTHON: &str = "script-py.wasm";
 
 /// What the names of engines among the files of a run begin with; the digest follows.
 pub(crate) const ENGINE: &str = "engine:";
@@ -21,7 +21,7 @@ pub(crate) const ENGINE: &str = "engine:";
 const GET_PYTHON: &str = "wfhost engine python";
 
 /// The usual folder with the engines that are not part of the program.
-pub(in crate::host) fn engines_folder() -> Option<PathBuf> {
+pub(crate) fn engines_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     set("WFHOST_ENGINES").or_else(|| {
         let data = set("XDG_DATA_HOME").or_else(|| Some(set("HOME")?.join(".local/share")))?;

@@ -10,8 +10,9 @@ mod engines;
 mod folder;
 
 pub(crate) use bundle::Bundle;
-pub(super) use engines::engines_folder;
-pub(crate) use engines::{ENGINE, of_release};
+pub(crate) use engines::{ENGINE, engines_folder, of_release};
+#[cfg(feature = "cli")]
+pub(crate) use engines::{JAVASCRIPT, PYTHON};
 pub(crate) use folder::Folder;
 
 use super::Shared;

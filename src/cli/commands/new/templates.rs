@@ -72,7 +72,7 @@ const TEMPLATES: &[Template] = &[
         is_script: false,
         folders: &[
             template!("python" => ["README.md", "main.py", "pyproject.toml", "test_main.py", "workflow.yaml"]),
-            sdk!("python/wfhost" => "wfhost/": ["__init__.py", "component.py", "core.py", "inputs.py", "problem.py", "testing.py"]),
+            sdk!("python/wfhost" => "wfhost/": ["__init__.py", "component.py", "core.py", "inputs.py", "problem.py", "stubs.py", "testing.py"]),
         ],
         commands: BUILD_AND_RUN,
     },
@@ -101,6 +101,12 @@ const TEMPLATES: &[Template] = &[
             template!("script-js" => ["README.md", "jsconfig.json", "order.js", "wfhost.d.ts", "workflow.yaml"]),
         ],
         commands: RUN,
+    },
+    Template {
+        language: Language::Python,
+        is_script: true,
+        folders: &[template!("script-python" => ["README.md", "order.py", "workflow.yaml"])],
+        commands: &["wfhost engine python", "wfhost run workflow.yaml"],
     },
     Template {
         language: Language::Ts,
@@ -175,7 +181,10 @@ mod tests {
         is_whole(Language::Rust, false, &[("templates/rust", ""), ("sdk/src", "wfhost-guest/src/")]);
         let of_go = on_disk("templates/go", "").len() + on_disk("go", "").len() - 1;
         assert_eq!(find(Some(Language::Go), false).ok().unwrap().files().count(), of_go, "all but its README");
-        is_whole(Language::Python, false, &[("templates/python", ""), ("python/wfhost", "wfhost/")]);
+        is_whole(Language::Python, true, &[("templates/script-python", "")]);
+        let python = on_disk("templates/python", "").len() + on_disk("python/wfhost", "").len();
+        let found = find(Some(Language::Python), false).ok().unwrap().files().count();
+        assert_eq!(found, python - 1, "all but the engine of scripts");
         is_whole(Language::Js, true, &[("templates/script-js", "")]);
         let types = [("templates/script-ts", "")];
         assert_eq!(find(Some(Language::Ts), true).ok().unwrap().files().count(), on_disk(types[0].0, "").len() + 1);
