@@ -480,7 +480,7 @@ struct wf_slot {
     wf_cancellation cancellation;
     struct wf_slot *exit;  // of a linked child
     wf_task *task;
-    size_t count, winner;
+    size_t count, winner, done;
     struct wf_slot **set;
     wf_value items;  // of a map: those without a task
     const wf_body *body;
@@ -608,8 +608,7 @@ static void wf_member_(struct wf_slot *set, struct wf_slot *member) {
             return;
         }
         if (set->items) wf_map_next_(set);
-        for (size_t i = 0; i < set->count; i++) if (!set->set[i] || !set->set[i]->state) return;
-        wf_settle_(set, 1);
+        if (++set->done == set->count) wf_settle_(set, 1);
         return;
     }
     for (set->winner = 0; set->set[set->winner] != member;) set->winner++;
