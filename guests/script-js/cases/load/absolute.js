@@ -1,0 +1,2 @@
+import "/etc/passwd";
+export function run() {}

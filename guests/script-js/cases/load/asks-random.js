@@ -1,0 +1,2 @@
+export function run() {}
+const id = Math.random();

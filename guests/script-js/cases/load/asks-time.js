@@ -1,0 +1,2 @@
+const at = Date.now();
+export function run() { return [at, Date.now() > at]; }

@@ -1,0 +1,2 @@
+import bad from "./lib/bad.json" with { type: "json" };
+export function run() { return bad; }

@@ -1,0 +1,3 @@
+export function run() {}
+const all = [];
+for (;;) all.push(new Uint8Array(1 << 20));

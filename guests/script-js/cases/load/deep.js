@@ -1,0 +1,3 @@
+export function run() {}
+const f = () => f() + 1;
+f();

@@ -1,0 +1,2 @@
+
+export * from "./nothing-here.js";

@@ -1,0 +1,2 @@
+export function run() {}
+console.log("loaded");

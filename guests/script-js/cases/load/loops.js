@@ -1,0 +1,3 @@
+export function run() {}
+let n = 0;
+for (;;) n++;

@@ -1,0 +1,2 @@
+import "./lib/imports-missing.js";
+export function run() {}

@@ -1,0 +1,3 @@
+// first
+import { a } from "./nothing-here.js";
+export function run() { return a; }

@@ -1,0 +1,1 @@
+export { triple as run } from "./lib/double.js";

@@ -1,0 +1,2 @@
+export function run() {}
+import fs from "node:fs";

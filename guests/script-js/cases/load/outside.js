@@ -1,0 +1,2 @@
+import "../../../../secret.js";
+export function run() {}

@@ -1,0 +1,2 @@
+import _ from "lodash";
+export function run() { return _; }

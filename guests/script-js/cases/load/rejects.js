@@ -1,0 +1,2 @@
+export function run() {}
+await Promise.reject(new Error("no"));

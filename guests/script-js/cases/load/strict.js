@@ -1,0 +1,3 @@
+export function run() {
+  undeclared = 1;
+}

@@ -1,0 +1,2 @@
+import "./lib/syntax.js";
+export function run() {}

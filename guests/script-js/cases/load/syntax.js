@@ -1,0 +1,4 @@
+export function run() {
+  const a = 1;
+  const b = = 2;
+}

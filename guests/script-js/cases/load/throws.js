@@ -1,0 +1,4 @@
+const table = {};
+
+table.rows.push(1);
+export function run() {}

@@ -1,0 +1,3 @@
+export function run(ctx, input: { a: number }) {
+  return input.a;
+}

@@ -1,0 +1,2 @@
+const größe = "é";
+export const run = () => größe + x;

@@ -1,0 +1,2 @@
+const a = await 5;
+export function run() { return a; }

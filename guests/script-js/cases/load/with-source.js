@@ -1,0 +1,3 @@
+class A {}
+export class B {}
+export function run() { return [String(A), B.name]; }

@@ -1,0 +1,4 @@
+export function run(): number {
+  const a: = 1;
+  return a;
+}

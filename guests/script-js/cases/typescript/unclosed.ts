@@ -1,0 +1,2 @@
+export function run(): number {
+  return 1;
