@@ -118,6 +118,10 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             if _texts.get(file) is not None:
                 is_package = file.endswith("/__init__.py")
                 return importlib.util.spec_from_loader(name, self, origin=file, is_package=is_package)
+        # A folder without a file of its own is a package too.
+        folder = _root + name.replace(".", "/")
+        if any(file.startswith(f"{folder}/") and text is not None for file, text in _texts.items()):
+            return importlib.util.spec_from_loader(name, self, origin=folder, is_package=True)
         if _is_of_library(name) and name not in sys.modules:
             raise ModuleNotFoundError(f"the module {name} of Python's library is not part of the engine", name=name)
         return None
@@ -127,6 +131,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module):
         path = module.__spec__.origin
+        if _texts.get(path) is None:
+            return
         module.__file__ = path
         exec(compile(_texts[path], path, "exec", dont_inherit=True), module.__dict__)
 
@@ -135,7 +141,11 @@ def _trees(sources):
     trees = {}
     for source in sources:
         if source.form != of.Form.ABSENT:
-            trees[source.path] = ast.parse(source.text, source.path)
+            try:
+                trees[source.path] = ast.parse(source.text, source.path)
+            except SyntaxError as error:
+                error.lineno = (error.lineno or 1) + source.line - 1
+                raise
             if source.line > 1:
                 ast.increment_lineno(trees[source.path], source.line - 1)
     return trees

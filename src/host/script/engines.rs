@@ -56,7 +56,7 @@ impl Shared {
     /// The bytes of the engine of Python.
     fn python(&self) -> Result<Bytes, Unusable> {
         let missing = |where_: String| Unusable {
-            hint: Some(format!("get it once, it is about 8 MB: {GET_PYTHON}")),
+            hint: Some(format!("get it once: {GET_PYTHON}")),
             ..bare(format!("scripts in Python need an engine that is not part of wfhost, and is not {where_}"))
         };
         let path = self.engines.as_ref().ok_or_else(|| missing("installed".to_owned()))?.join(PYTHON);
