@@ -97,6 +97,12 @@ fn a_project_in_c_is_built_and_runs_and_its_tests_pass() {
 }
 
 #[test]
+fn a_project_in_zig_is_built_and_runs_and_its_tests_pass() {
+    let Some(path) = zig() else { return };
+    works("zig", &path, &["make", "test"]);
+}
+
+#[test]
 fn a_project_in_go_is_built_and_runs_and_its_tests_pass() {
     let path = std::env::var("PATH").unwrap();
     let own = tools().join("go/bin");

@@ -42,8 +42,22 @@ pub(super) fn of_runtime(mut bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, User
     embedded().map_err(|error| refused(name, &error))
 }
 
+/// The module without debug information, which takes most of its size; the names of functions stay.
+fn stripped(module: &[u8]) -> anyhow::Result<Vec<u8>> {
+    let mut kept = wasm_encoder::Module::new();
+    for payload in wasmparser::Parser::new(0).parse_all(module) {
+        let payload = payload?;
+        let is_debug = matches!(&payload, wasmparser::Payload::CustomSection(section)
+            if section.name().starts_with(".debug") || section.name() == "producers");
+        if let Some((id, range)) = payload.as_section().filter(|_| !is_debug) {
+            kept.section(&wasm_encoder::RawSection { id, data: &module[range] });
+        }
+    }
+    Ok(kept.finish())
+}
+
 fn encode(module: &[u8], adapter: Option<(&str, &[u8])>) -> anyhow::Result<Vec<u8>> {
-    let mut encoder = ComponentEncoder::default().module(module)?;
+    let mut encoder = ComponentEncoder::default().module(&stripped(module)?)?;
     if let Some((name, adapter)) = adapter {
         encoder = encoder.adapter(name, adapter)?;
     }

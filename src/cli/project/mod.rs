@@ -26,11 +26,12 @@ pub(in crate::cli) enum Language {
     Rust,
     Python,
     Go,
+    Zig,
     C,
 }
 
 impl Language {
-    const ALL: [Self; 4] = [Self::Rust, Self::Python, Self::Go, Self::C];
+    const ALL: [Self; 5] = [Self::Rust, Self::Python, Self::Go, Self::Zig, Self::C];
 
     /// As people write it.
     pub(in crate::cli) fn name(self) -> &'static str {
@@ -38,6 +39,7 @@ impl Language {
             Self::Rust => "Rust",
             Self::Python => "Python",
             Self::Go => "Go",
+            Self::Zig => "Zig",
             Self::C => "C",
         }
     }
@@ -48,6 +50,7 @@ impl Language {
             Self::Rust => "Cargo.toml",
             Self::Python => "pyproject.toml",
             Self::Go => "go.mod",
+            Self::Zig => "wfhost/wfhost.zig",
             Self::C => "wfhost.h",
         }
     }
@@ -71,7 +74,7 @@ impl Project {
             Language::Rust => toml_name(&text, "package"),
             Language::Python => toml_name(&text, "project"),
             Language::Go => module_name(&text),
-            Language::C => None,
+            Language::Zig | Language::C => None,
         };
         let name = name.or_else(|| {
             let folder = folder.canonicalize().ok()?;
@@ -107,6 +110,7 @@ impl Project {
             Language::Rust => component::of(rust::build(&self.folder, talk)?, &self.name),
             Language::Python => python::build(&self.folder, talk),
             Language::Go => component::of_runtime(go::build(&self.folder, talk)?, &self.name),
+            Language::Zig => component::of(zig::build(&self.folder, talk)?, &self.name),
             Language::C => component::of(c::build(&self.folder, talk)?, &self.name),
         }
     }

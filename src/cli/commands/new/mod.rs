@@ -48,6 +48,7 @@ pub(in crate::cli) enum Language {
     Python,
     Go,
     C,
+    Zig,
 }
 
 /// Letters of a name. Arbitrary.

@@ -95,6 +95,15 @@ const TEMPLATES: &[Template] = &[
         commands: BUILD_AND_RUN,
     },
     Template {
+        language: Language::Zig,
+        is_script: false,
+        folders: &[
+            template!("zig" => ["Makefile", "README.md", "step.zig", "step_test.zig", "workflow.yaml"]),
+            sdk!("zig" => "wfhost/": ["component.zig", "component_type.zig", "contract.zig", "process.zig", "testing.zig", "wfhost.zig"]),
+        ],
+        commands: BUILD_AND_RUN,
+    },
+    Template {
         language: Language::Js,
         is_script: true,
         folders: &[
@@ -185,6 +194,8 @@ mod tests {
         let python = on_disk("templates/python", "").len() + on_disk("python/wfhost", "").len();
         let found = find(Some(Language::Python), false).ok().unwrap().files().count();
         assert_eq!(found, python - 1, "all but the engine of scripts");
+        let of_zig = on_disk("templates/zig", "").len() + on_disk("zig", "").len() - 1;
+        assert_eq!(find(Some(Language::Zig), false).ok().unwrap().files().count(), of_zig, "all but its README");
         is_whole(Language::Js, true, &[("templates/script-js", "")]);
         let types = [("templates/script-ts", "")];
         assert_eq!(find(Some(Language::Ts), true).ok().unwrap().files().count(), on_disk(types[0].0, "").len() + 1);
