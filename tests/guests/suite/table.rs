@@ -36,7 +36,7 @@ impl Table {
         (page[..at].to_owned(), page[at..end].to_owned(), page[end..].to_owned())
     }
 
-    fn read(&self, text: &str) -> Cells {
+    fn read(text: &str) -> Cells {
         let mut lines = text.lines().map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
         let Some(columns) = lines.next() else { return Cells::new() };
         let mut cells = Cells::new();
@@ -64,7 +64,7 @@ impl Table {
     /// Compares the table with what was found, or writes it.
     fn compare(&self, found: &Cells, ran: &[String], columns: &[String]) {
         let (before, text, after) = self.parts();
-        let mut cells = self.read(&text);
+        let mut cells = Self::read(&text);
         cells.retain(|(_, column), _| !ran.contains(column));
         cells.extend(found.clone());
         let wanted = self.write(&cells, columns);
