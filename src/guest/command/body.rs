@@ -90,7 +90,7 @@ impl Running {
             Ok(Err(())) => 1,
             Err(error) => match error.downcast_ref::<ProgramExit>() {
                 Some(ProgramExit(code)) => *code,
-                None => return Progress::Died(self.death(&error, &mut store, phase)),
+                None => return Progress::Died(Self::death(&error, &mut store, phase)),
             },
         };
         let world = store.data_mut().end_program().expect("invariant: it began with one");
@@ -102,7 +102,7 @@ impl Running {
     }
 
     /// How it died, with the end of what it wrote to standard error, where programs say why.
-    fn death(&self, error: &wasmtime::Error, store: &mut Store<Context>, phase: Phase) -> Death {
+    fn death(error: &wasmtime::Error, store: &mut Store<Context>, phase: Phase) -> Death {
         let death = classify(error, store.data(), phase);
         let written = store.data_mut().end_program().map(|world| world.take_stderr()).unwrap_or_default();
         match death {

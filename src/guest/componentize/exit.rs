@@ -20,15 +20,19 @@ pub(super) const ADAPTER: &str = "wfhost_exit";
 const PROC_EXIT: &str = "proc_exit";
 
 /// The interface of WASI, in the version of the other adapter.
-const EXIT: &str = "wasi:cli/exit@0.2.12";
+pub(super) const EXIT: &str = "wasi:cli/exit@0.2.12";
 
 /// The codes that there are, as of processes.
 const CODE_MASK: i32 = 0xff;
 
-/// The module, with `proc_exit` imported from [`ADAPTER`].
+/// The module, with `proc_exit` imported from [`ADAPTER`], and without descriptions of components.
 pub(super) fn redirected(module: &[u8]) -> wasmtime::Result<Cow<'_, [u8]>> {
     let mut found = false;
     let redirected = rewrite(module, |payload, made| {
+        if is_description(payload) {
+            found = true;
+            return Ok(true);
+        }
         let Payload::ImportSection(section) = payload else { return Ok(false) };
         let mut imports = ImportSection::new();
         for import in section.clone().into_imports() {
@@ -43,6 +47,12 @@ pub(super) fn redirected(module: &[u8]) -> wasmtime::Result<Cow<'_, [u8]>> {
         Ok(true)
     })?;
     Ok(if found { Cow::from(redirected) } else { Cow::from(module) })
+}
+
+/// Whether a section describes components. A program needs none, and a hostile one could make the
+/// encoder read anything.
+fn is_description(payload: &Payload<'_>) -> bool {
+    matches!(payload, Payload::CustomSection(section) if section.name().starts_with("component-type"))
 }
 
 /// The adapter: a module, with the world of the other adapter, of which it uses one function.

@@ -5,12 +5,13 @@ mod go;
 mod sections;
 
 use super::problem::LoadError;
-use super::survey::BYTES_MAX;
+use super::survey::{BYTES_MAX, Survey};
 use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER,
 };
+use wasm_encoder::{Component, ComponentSectionId, RawSection};
 use wit_component::ComponentEncoder;
 
 /// Makes the component of a program for WASI preview 1: a core module that exports `_start`.
@@ -21,6 +22,10 @@ pub(super) fn command(module: &[u8]) -> Result<Vec<u8>, LoadError> {
     if module.len() > BYTES_MAX {
         return Err(LoadError::TooLarge { bytes: module.len(), bytes_max: BYTES_MAX });
     }
+    // What is bounded in components is bounded here too, before anything else reads the module.
+    let mut wrapped = Component::new();
+    wrapped.section(&RawSection { id: ComponentSectionId::CoreModule as u8, data: module });
+    Survey::of(&wrapped.finish())?;
     guarded(|| {
         let (module, exit) = prepared(module).map_err(|error| format!("{error:#}"))?;
         let encoder = ComponentEncoder::default()
@@ -47,5 +52,63 @@ fn guarded(encode: impl FnOnce() -> Result<Vec<u8>, String>) -> Result<Vec<u8>, 
         Ok(Ok(component)) => Ok(component),
         Ok(Err(error)) => Err(LoadError::Malformed(error)),
         Err(_) => Err(LoadError::Malformed("no component can be made of the module".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PROGRAM: &str = r#"(module
+        (import "wasi_snapshot_preview1" "proc_exit" (func $exit (param i32)))
+        (memory (export "memory") 1)
+        (func (export "_start") (call $exit (i32.const 3))))"#;
+
+    fn module(text: &str) -> Vec<u8> {
+        wat::parse_str(text).expect("a module")
+    }
+
+    #[test]
+    fn a_program_calls_our_own_adapter_to_exit() {
+        let component = command(&module(PROGRAM)).unwrap();
+        let survey = Survey::of(&component).unwrap();
+        assert!(survey.exports.iter().any(|export| export.starts_with("wasi:cli/run@0.2")), "{:?}", survey.exports);
+        assert!(survey.imports.iter().any(|import| import == exit::EXIT), "{:?}", survey.imports);
+        assert_eq!(component, command(&module(PROGRAM)).unwrap());
+    }
+
+    #[test]
+    fn what_is_imported_from_elsewhere_is_refused() {
+        for text in [
+            r#"(module (import "env" "f" (func)) (memory (export "memory") 1) (func (export "_start")))"#,
+            r#"(module (import "wasi_snapshot_preview1" "f" (func)) (memory (export "memory") 1) (func (export "_start")))"#,
+        ] {
+            assert!(matches!(command(&module(text)), Err(LoadError::Malformed(_))));
+        }
+    }
+
+    /// Descriptions of components are for tool chains: nothing decodes those of a program.
+    #[test]
+    fn a_description_that_a_module_brings_is_not_read() {
+        let mut described = module(PROGRAM);
+        let section = wasm_encoder::CustomSection { name: "component-type:x".into(), data: b"none"[..].into() };
+        wasm_encoder::Section::append_to(&section, &mut described);
+        assert_eq!(command(&described).unwrap(), command(&module(PROGRAM)).unwrap());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn damaged_modules_are_survived(at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
+            let mut bytes = module(PROGRAM);
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            if cut {
+                bytes.truncate(at);
+            }
+            let _ = command(&bytes);
+        }
     }
 }
