@@ -10,7 +10,7 @@ from wit_world.imports import types as t
 
 import wfhost
 
-from . import Exit, Message, Sender, inputs
+from . import Exit, Message, Sender, inputs, world
 from .problem import Problem, of_exception
 
 _CLASSES = {"definite": t.ProblemClass.DEFINITE, "retryable": t.ProblemClass.RETRYABLE, "uncertain": t.ProblemClass.UNCERTAIN}
@@ -41,16 +41,38 @@ def _problem(of):
 
 def _wire(error):
     of = of_exception(error)
-    data = None if of.data is None else json.dumps(of.data)
-    after = None if of.retry_after is None else round(of.retry_after * 1_000_000)
-    return t.Problem(of.kind, of.title, of.status, of.detail, _CLASSES[of.cls], after, data)
+    try:
+        return _written(of)
+    except Exception as wrong:
+        return _written(Problem("exception", of.title, detail=f"a field of the problem is wrong: {wrong}"))
+
+
+def _written(of):
+    """A problem for the contract, which would trap at what does not fit."""
+    if not 0 <= int(of.status or 0) < 1000:
+        raise ValueError(f"the status is {of.status}")
+    if of.cls not in _CLASSES:
+        raise ValueError(f"the class is {of.cls!r}")
+    data = None if of.data is None else json.dumps(of.data, allow_nan=False)
+    after = None if of.retry_after is None else max(0, round(of.retry_after * 1_000_000))
+    detail = None if of.detail is None else _clean(of.detail)
+    return t.Problem(_clean(of.kind), _clean(of.title), int(of.status or 0), detail, _CLASSES[of.cls], after, data)
+
+
+def _clean(text):
+    """Text without halves of surrogate pairs, which cannot be handed on."""
+    text = str(text)
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 class _Host:
     """The imports."""
 
+    payload = staticmethod(_payload)
+
     def log(self, level, text, fields):
-        imports.log(imports.Level[level.upper()], text, None if fields is None else json.dumps(fields))
+        fields = None if fields is None else json.dumps(fields, default=repr, allow_nan=False)
+        imports.log(imports.Level[level.upper()], _clean(text), fields)
 
     def whoami(self):
         me = imports.whoami()
@@ -72,14 +94,15 @@ class _Lines:
     def write(self, text):
         *lines, self.rest = (self.rest + text).split("\n")
         for line in lines:
-            imports.log(self.level, line, None)
+            imports.log(self.level, _clean(line), None)
 
     def flush(self):
-        pass
+        if self.rest:
+            self.write("\n")
 
 
 def _quiet(unraisable):
-    imports.log(imports.Level.WARN, f"ignored: {unraisable.exc_value!r}", None)
+    imports.log(imports.Level.WARN, _clean(f"ignored: {unraisable.exc_value!r}"), None)
 
 
 def _target(of):
@@ -95,17 +118,17 @@ def _action(name, *args):
             return t.Action_Sleep(*args)
         case "call":
             handler, value, timeout, key = args
-            return t.Action_Call(t.Call(handler, _payload(value), timeout, key))
+            return t.Action_Call(t.Call(handler, value, timeout, key))
         case "spawn":
             component, entry, value, name, link, detached, narrow = args
             narrow = None if narrow is None else json.dumps(narrow)
-            return t.Action_Spawn(t.Spawn(component, entry, _payload(value), name, link, detached, narrow))
+            return t.Action_Spawn(t.Spawn(component, entry, value, name, link, detached, narrow))
         case "send":
             to, topic, body = args
-            return t.Action_Send(t.Send(_target(to), topic, _payload(body)))
+            return t.Action_Send(t.Send(_target(to), topic, body))
         case "expose":
             query, value = args
-            return t.Action_Expose(t.Expose(query, _payload(value)))
+            return t.Action_Expose(t.Expose(query, value))
         case "cancel":
             return t.Action_Cancel(*args)
         case "register":
@@ -142,7 +165,7 @@ def _status(kind, *args):
             return t.Status_Failed(_wire(*args))
         case "renew":
             entry, input = args
-            return t.Status_Renew(t.Renewal(entry, _payload(input)))
+            return t.Status_Renew(t.Renewal(entry, input))
     return t.Status_Idle() if kind == "idle" else t.Status_Blocked()
 
 
@@ -152,16 +175,20 @@ class Guest(exports.Guest):
         sys.stdout, sys.stderr = _Lines(imports.Level.INFO), _Lines(imports.Level.WARN)
         sys.unraisablehook = _quiet
         try:
+            world.begin()
             _process = wfhost.begin(_Host(), entry, _value(input))
-        except Exception as error:
+        except BaseException as error:
             raise Err(_wire(error)) from None
 
     def step(self, events):
-        status, commands = _process.step([_event(event) for event in events])
         try:
+            status, commands = _process.step([_event(event) for event in events])
+            if status[0] in ("complete", "failed", "renew"):
+                sys.stdout.flush()
+                sys.stderr.flush()
             commands = [t.Command(tag, _action(*action)) for tag, action in commands]
             return t.Outcome(_status(*status), commands)
-        except Exception as error:
+        except BaseException as error:
             # A value that has no JSON: at the place where it was handed on nothing was known of it.
             return t.Outcome(t.Status_Failed(_wire(error)), [])
 
@@ -172,4 +199,4 @@ class Guest(exports.Guest):
 class Describe(exports.Describe):
     def describe(self):
         entries = {name: inputs.described(function) for name, function in wfhost._entries.items()}
-        return json.dumps({"entries": entries})
+        return json.dumps({"entries": entries}, default=repr)

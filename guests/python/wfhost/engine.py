@@ -246,7 +246,6 @@ class Script(exports.Script):
 
 class Guest(component.Guest):
     def init(self, entry, input):
-        _world()
         super().init(entry, input)
         for level, text in _printed:
             (sys.stdout if level == host.Level.INFO else sys.stderr).write(text)
@@ -256,58 +255,6 @@ class Guest(component.Guest):
 Describe = component.Describe
 
 
-# Time and chance
-
-
-def _random(count):
-    return b"".join(bytes(host.random(min(4096, count - at))) for at in range(0, count, 4096))
-
-
-class _Datetime(datetime.datetime):
-    @classmethod
-    def now(cls, tz=None):
-        return cls.fromtimestamp(host.now() / 1_000_000, tz)
-
-    @classmethod
-    def utcnow(cls):
-        return cls.now(datetime.timezone.utc).replace(tzinfo=None)
-
-    @classmethod
-    def today(cls):
-        return cls.now()
-
-
-class _Date(datetime.date):
-    @classmethod
-    def today(cls):
-        return cls.fromtimestamp(host.now() / 1_000_000)
-
-
-_Datetime.__name__ = _Datetime.__qualname__ = "datetime"
-_Date.__name__ = _Date.__qualname__ = "date"
-
-
-def _sleep(seconds):
-    raise RuntimeError("time.sleep would block: write `await sleep(seconds)`, from wfhost")
-
-
-def _world():
-    """The library's randomness comes from the process's own stream."""
-    random.seed(int.from_bytes(_random(16), "big"))
-
-
-def _in_entry(function, otherwise):
-    """Asks the host, but not while a script is loaded."""
-    return lambda *arguments: otherwise if wfhost._process is None else function(*arguments)
-
-
-time.time = _in_entry(lambda: host.now() / 1_000_000, 0.0)
-time.time_ns = _in_entry(lambda: host.now() * 1_000, 0)
-time.monotonic = time.perf_counter = time.process_time = time.time
-time.monotonic_ns = time.perf_counter_ns = time.process_time_ns = time.time_ns
-time.sleep = _sleep
-datetime.datetime, datetime.date = _Datetime, _Date
-os.urandom = random._urandom = _random
 linecache.checkcache = lambda filename=None: None
 linecache.updatecache = lambda filename, module_globals=None: []
 # A module is found among the sources, or was imported above: there is no file to look for.

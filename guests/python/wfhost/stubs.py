@@ -193,5 +193,5 @@ if __name__ == "__main__":
 
     with open(sys.argv[1], "rb") as file:
         made = answering(file.read())
-    with open(sys.argv[1], "wb") as file:
-        file.write(made)
+    with open(sys.argv[1], "wb") as output:
+        output.write(made)

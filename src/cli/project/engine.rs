@@ -19,6 +19,7 @@ const RECIPE: &[(&str, &str)] = recipe![
     "guests/python/wfhost/inputs.py",
     "guests/python/wfhost/problem.py",
     "guests/python/wfhost/stubs.py",
+    "guests/python/wfhost/world.py",
     "guests/script-py/build.sh",
     "guests/toolchain/py.sh",
     "wit/process.wit",
@@ -55,7 +56,9 @@ mod tests {
         for entry in std::fs::read_dir(folder.join("guests/python/wfhost")).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             let path = format!("guests/python/wfhost/{name}");
-            assert!(of(&path) || name == "testing.py" || name == "__pycache__", "{path}");
+            let is_of_projects =
+                ["__main__.py", "__pycache__", "process.wit", "py.typed", "testing.py"].contains(&&*name);
+            assert!(of(&path) || is_of_projects, "{path}");
         }
         for entry in std::fs::read_dir(folder.join("wit")).unwrap() {
             let path = format!("wit/{}", entry.unwrap().file_name().into_string().unwrap());

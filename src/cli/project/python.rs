@@ -12,8 +12,9 @@ const COMPONENTIZE: &str = "0.25.1";
 /// The module with the entries.
 const MAIN: &str = "main";
 
-/// The module that componentize-py takes: the contract's exports, in front of the entries.
-const APP: &str = "import main\nfrom wfhost.component import Describe, Guest\n";
+/// The module that componentize-py takes: the contract's exports, before the entries, since they
+/// replace the library's clocks.
+const APP: &str = "from wfhost.component import Describe, Guest\nimport main\n";
 
 /// Replaces functions of the C library in a component of componentize-py.
 const STUBS: &str = include_str!("../../../guests/python/wfhost/stubs.py");

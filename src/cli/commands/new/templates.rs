@@ -72,7 +72,8 @@ const TEMPLATES: &[Template] = &[
         is_script: false,
         folders: &[
             template!("python" => ["README.md", "main.py", "pyproject.toml", "test_main.py", "workflow.yaml"]),
-            sdk!("python/wfhost" => "wfhost/": ["__init__.py", "component.py", "core.py", "inputs.py", "problem.py", "stubs.py", "testing.py"]),
+            sdk!("python/wfhost" => "wfhost/": ["__init__.py", "__main__.py", "component.py", "core.py", "inputs.py", "problem.py",
+            "process.wit", "py.typed", "stubs.py", "testing.py", "world.py"]),
         ],
         commands: BUILD_AND_RUN,
     },
