@@ -71,7 +71,10 @@ class _Host:
     payload = staticmethod(_payload)
 
     def log(self, level, text, fields):
-        fields = None if fields is None else json.dumps(fields, default=repr, allow_nan=False)
+        try:
+            fields = None if fields is None else json.dumps(fields, default=repr, allow_nan=False)
+        except ValueError:
+            fields = json.dumps({name: repr(value) for name, value in fields.items()})
         imports.log(imports.Level[level.upper()], _clean(text), fields)
 
     def whoami(self):

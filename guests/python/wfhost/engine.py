@@ -6,10 +6,10 @@ at once. Nothing can be imported from the library later: what is of use is impor
 """
 
 # ruff: noqa: F401
-import abc, array, ast, base64, binascii, bisect, calendar, cmath, collections, collections.abc, colorsys
-import configparser, contextlib, contextvars, copy, csv, dataclasses, datetime, decimal, difflib, email.message
-import email.parser, email.utils, enum, fnmatch, fractions, functools, graphlib, hashlib, heapq, hmac, html
-import html.entities, html.parser, importlib.abc, importlib.machinery, importlib.util, inspect, io, ipaddress, itertools
+import abc, argparse, array, ast, base64, binascii, bisect, calendar, cmath, codecs, collections, collections.abc
+import colorsys, configparser, contextlib, contextvars, copy, csv, dataclasses, datetime, decimal, difflib, email.message
+import email.parser, email.utils, enum, fnmatch, fractions, functools, graphlib, gzip, hashlib, heapq, hmac
+import html, html.entities, http, html.parser, importlib.abc, importlib.machinery, importlib.util, inspect, io, ipaddress, itertools
 import json, keyword, linecache, locale, logging, math, numbers, operator, os, pathlib, pickle, posixpath, pprint
 import queue, quopri, random, re, reprlib, secrets, shlex, statistics, string, struct, sys, textwrap, time, tokenize
 import tomllib, traceback, types, typing, unicodedata, urllib.parse, uuid, warnings, weakref, xml.etree.ElementTree

@@ -4,7 +4,13 @@ Before an entry begins, while modules are loaded, it is 1970, and `os.urandom` g
 module has taken with `from time import time` is replaced only if this module is loaded before it.
 """
 
+# ruff: noqa: F401
+# These the library imports when they are first needed: then there are no files.
+import _strptime
 import datetime
+import encodings.ascii, encodings.base64_codec, encodings.cp1252, encodings.hex_codec, encodings.idna
+import encodings.latin_1, encodings.punycode, encodings.raw_unicode_escape, encodings.rot_13, encodings.unicode_escape
+import encodings.utf_8_sig, encodings.utf_16, encodings.utf_16_be, encodings.utf_16_le, encodings.utf_32
 import os
 import random
 import time
