@@ -83,8 +83,8 @@ impl HostBuilder {
     }
 
     /// Sets the folder with the script engines that are not part of the library, such as that of
-    /// Python: `script-py.wasm`. Default: `$WFHOST_ENGINES`, else `wfhost/engines` in the user's data
-    /// folder.
+    /// Python: `script-py.wasm`. Default: `$WFHOST_ENGINES`, else `wfhost/engines` in the user's
+    /// data folder.
     #[must_use]
     pub fn engines(mut self, folder: impl Into<std::path::PathBuf>) -> Self {
         self.engines = Some(folder.into());

@@ -16,6 +16,7 @@ mod kept;
 mod registry;
 mod repeating;
 mod running;
+mod scripts;
 mod settings;
 #[path = "../faults/shim.rs"]
 mod shim;

@@ -1,0 +1,86 @@
+//! Scripts on the command line: killed and resumed, edited meanwhile, shown where they fail.
+
+use super::support::{World, eventually};
+use serde_json::json;
+use std::path::Path;
+
+const ASKS: &str = "
+name: asks
+steps:
+  - { id: asks, uses: ./asks.js }
+  - id: twice
+    with: '${ .steps.asks.output }'
+    script: |
+      if (input === null) throw new Error('nothing');
+      return input * 2;
+outputs: { twice: '${ .steps.twice.output }' }
+";
+
+const SCRIPT: &str = "import { plus } from './lib/plus.js';
+export async function run(ctx) {
+  return plus(await ctx.signal('answer'));
+}
+";
+
+fn world() -> (World, std::path::PathBuf) {
+    let world = World::new(ASKS);
+    let folder = Path::new(&world.file).parent().unwrap().to_owned();
+    std::fs::create_dir(folder.join("lib")).unwrap();
+    std::fs::write(folder.join("asks.js"), SCRIPT).unwrap();
+    std::fs::write(folder.join("lib/plus.js"), "export const plus = (n) => n === null ? null : n + 1;\n").unwrap();
+    (world, folder)
+}
+
+/// Waits until a script that was resumed waits again, and answers it.
+fn answer(world: &World, run: &str, value: &str) {
+    eventually(|| world.does(&["signal", run, "answer", value]).status.success().then_some(()));
+}
+
+#[test]
+fn a_script_that_was_killed_goes_on_as_it_was() {
+    let (world, folder) = world();
+    world.begin("r", "asks", &[]).kill();
+    // Another program, and no module: neither matters.
+    std::fs::write(folder.join("asks.js"), "export function run() { return 100; }\n").unwrap();
+    std::fs::remove_dir_all(folder.join("lib")).unwrap();
+    let resumed = world.spawn(&["resume", "--json", "--slots", "1", "r"]);
+    answer(&world, "r", "4");
+    let (resumed, code) = resumed.told();
+    assert_eq!((&resumed["outputs"], code), (&json!({ "twice": 10 }), Some(0)), "{resumed}");
+    let verified = world.says(&["verify", "r"]);
+    assert!(verified.contains("all as recorded"), "{verified}");
+    // The edited one would not have done the same.
+    let replayed = world.does(&["replay", "r", "--with", &format!("./asks.js={}", folder.join("asks.js").display())]);
+    assert!(!replayed.status.success());
+}
+
+#[test]
+fn a_failure_is_shown_at_its_line() {
+    let (world, folder) = world();
+    let failing = world.begin("r", "asks", &[]);
+    answer(&world, "r", "null");
+    let (told, code) = failing.told();
+    assert_eq!(code, Some(1));
+    let at = &told["problem"]["script-at"];
+    assert_eq!((&at["line"], &at["file"]), (&json!(8), &json!(world.file)), "{told}");
+    // Once it is mended, a retry runs only what has failed.
+    std::fs::write(&world.file, ASKS.replace("if (input === null) throw new Error('nothing');", "input ??= 3;"))
+        .unwrap();
+    let retried = world.tells(&["retry", "--json", "r", "--workflow", &world.file]);
+    assert_eq!(retried["outputs"], json!({ "twice": 6 }), "{retried}");
+    std::fs::write(folder.join("asks.js"), "export function run() {\n  return (;\n}\n").unwrap();
+    let refused = world.refuses(&["validate", &world.file]);
+    assert!(refused.contains("asks.js:2:11") && refused.contains("  return (;"), "{refused}");
+    let inspected = world.refuses(&["inspect", &folder.join("asks.js").display().to_string()]);
+    assert!(inspected.contains("asks.js:2:11"), "{inspected}");
+}
+
+/// The one command that gets it is named.
+#[test]
+fn python_without_its_engine_is_refused_with_the_way_out() {
+    let world = World::new("steps: [ { id: a, script: { py: 'return 1' } } ]\n");
+    let mut command = super::command_in(&world.data, &["validate", &world.file]);
+    let output = command.env("WFHOST_ENGINES", &world.data).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("wfhost engine python") && said.contains("script-py.wasm"), "{said}");
+}
