@@ -98,6 +98,8 @@ for name in "${names[@]}"; do
             script-js/build.sh "$out"
             printf 'script-js: rquickjs-sys 0.14.0, sucrase 3.35.1, esbuild 0.28.2, wasmtime 50.0.1\n' >"$out.toolchain"
             ;;
+        suite-javascript) out=$on_demand/$name.wasm && javascript/build.sh "$out" suite/javascript/suite.js ;;
+        suite-typescript) out=$on_demand/$name.wasm && javascript/build.sh "$out" suite/typescript/suite.ts ;;
         suite-python) out=$on_demand/$name.wasm && python/build.sh "$out" suite/python/suite.py ;;
         recursion-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" recursion.js ;;
         recursion-py) out=$on_demand/$name.wasm && conformance/py/build.sh "$out" recursion ;;
