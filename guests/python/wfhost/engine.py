@@ -123,7 +123,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if any(file.startswith(f"{folder}/") and text is not None for file, text in _texts.items()):
             return importlib.util.spec_from_loader(name, self, origin=folder, is_package=True)
         if _is_of_library(name) and name not in sys.modules:
-            raise ModuleNotFoundError(f"the module {name} of Python's library is not part of the engine", name=name)
+            other = ": wfhost has sleep, gather, timeout, TaskGroup" if name == "asyncio" else ""
+            raise ModuleNotFoundError(f"the module {name} of Python's library is not part of the engine{other}", name=name)
         return None
 
     def create_module(self, spec):
