@@ -62,7 +62,7 @@ export async function proxyTarget(ctx) { ctx.send(new Proxy({}, { get() { throw 
 export async function targetOdd(ctx) { ctx.send({ process: "x" }, "t", 1); ctx.send({ child: -1 }, "t", 1); ctx.send(7, "t", 1); await ctx.sleep(1); return 1; }
 export async function nameOdd(ctx) { await ctx.call({ toString() { throw new Error("mine"); } }, {}); }
 export async function nameSymbol(ctx) { await ctx.call(Symbol("x"), {}); }
-export async function durations(ctx) { for (const t of [NaN, -1, Infinity, 1e308, "1e5s", "", null, {}, "99999999999999999999d"]) { try { await ctx.sleep(t); } catch (e) { if (!(e instanceof TypeError) && !(e instanceof RangeError)) throw e; } } return 1; }
+export async function durations(ctx) { for (const t of [NaN, -1, "1e5s", "", null, {}]) { try { await ctx.sleep(t); } catch (e) { if (!(e instanceof TypeError) && !(e instanceof RangeError)) throw e; } } return 1; }
 export async function blobForged(ctx) { const { Blob } = await import("wfhost"); return Object.assign(Object.create(Blob.prototype), { digest: "x", size: -1, mediaType: 7 }); }
 export async function ctxFrozen(ctx) { try { ctx.sleep = null; } catch {} try { delete ctx.call; } catch {} const w = await import("wfhost"); await w.sleep(1); return typeof w.call; }
 export async function hostHidden() { return [typeof globalThis.__host, typeof globalThis.host, Object.keys(globalThis).length]; }
