@@ -158,9 +158,8 @@ impl Shared {
     ) -> Result<(WasiCommand, blake3::Hash), LoadError> {
         // What it is called by is an argument that it sees.
         let called = Path::new(name).file_stem().map_or(name.into(), |stem| stem.to_string_lossy());
-        let loaded = self.noticed(name, bytes, &|compiling| {
-            WasiCommand::load(&self.guests, &called, bytes, cancellation, compiling)
-        });
+        let loaded = self
+            .noticed(name, bytes, |compiling| WasiCommand::load(&self.guests, &called, bytes, cancellation, compiling));
         Ok((loaded?, blake3::hash(bytes)))
     }
 

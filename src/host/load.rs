@@ -409,7 +409,7 @@ impl Shared {
         if let Some(component) = self.components.lock().get(hash.as_bytes()) {
             return Ok((component.clone(), hash));
         }
-        let component = self.noticed(name, bytes, &|compiling| {
+        let component = self.noticed(name, bytes, |compiling| {
             Component::load_hashed(&self.guests, bytes, hash, cancellation, compiling)
         })?;
         self.components.lock().insert(*hash.as_bytes(), component.clone());
@@ -422,7 +422,7 @@ impl Shared {
         &self,
         name: &str,
         bytes: &[u8],
-        load: &dyn Fn(&dyn Fn()) -> Result<T, crate::guest::LoadError>,
+        load: impl Fn(&dyn Fn()) -> Result<T, crate::guest::LoadError>,
     ) -> Result<T, crate::guest::LoadError> {
         let begins = Instant::now();
         let is_compiled = Cell::new(false);

@@ -41,8 +41,9 @@ fn sources(folder: &Path) -> Result<Vec<PathBuf>, UserError> {
 }
 
 fn is_source(name: &Path) -> bool {
-    name.to_str()
-        .is_some_and(|name| name.ends_with(".c") && !name.ends_with("_test.c") && !name.starts_with(['.', '-']))
+    let stem = name.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+    let is_c = name.extension().is_some_and(|ending| ending == "c");
+    is_c && !stem.ends_with("_test") && !stem.starts_with(['.', '-'])
 }
 
 #[cfg(test)]

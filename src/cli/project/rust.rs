@@ -41,11 +41,11 @@ fn artifact(messages: &[u8]) -> Option<PathBuf> {
     let lines = messages.split(|byte| *byte == b'\n');
     let messages = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
     let artifacts = messages.filter(|message| message["reason"] == "compiler-artifact");
-    let made = artifacts.filter_map(|artifact| {
-        let mut files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str);
-        files.find(|file| file.ends_with(".wasm")).map(PathBuf::from)
+    let files = artifacts.filter_map(|artifact| {
+        let files = artifact["filenames"].as_array()?.iter().filter_map(Value::as_str).map(PathBuf::from);
+        files.into_iter().find(|file| file.extension().is_some_and(|ending| ending == "wasm"))
     });
-    made.last()
+    files.fold(None, |_, file| Some(file))
 }
 
 #[cfg(test)]

@@ -28,6 +28,10 @@ pub(in crate::cli) fn say_compiling(quiet: bool) -> impl Fn(&CompileNotice<'_>) 
         _ if quiet => {}
         CompileNotice::Begins { component, bytes } if *bytes >= SAID_BYTES_MIN => say(&text(component, *bytes)),
         CompileNotice::Begins { .. } => {}
-        CompileNotice::Ended { component, took } => ended(component, *took).iter().for_each(|line| say(line)),
+        CompileNotice::Ended { component, took } => {
+            if let Some(line) = ended(component, *took) {
+                say(&line);
+            }
+        }
     }
 }

@@ -112,7 +112,9 @@ impl Session {
                 CompileNotice::Begins { .. } => {}
                 CompileNotice::Ended { component, took } => {
                     follower.compiled(component);
-                    compiling::ended(component, *took).into_iter().for_each(|line| follower.note(line));
+                    if let Some(line) = compiling::ended(component, *took) {
+                        follower.note(line);
+                    }
                 }
             }
         }

@@ -52,7 +52,7 @@ impl Watched {
             let path = if folder == Path::new(".") { PathBuf::from(&source) } else { folder.join(&source) };
             let path = plain(&path);
             let beside = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new(".")).to_owned();
-            if source.ends_with(".wasm") {
+            if Path::new(&source).extension().is_some_and(|ending| ending == "wasm") {
                 // A component that this project makes, and not one that only is in its folder.
                 let project = Project::of(&beside).filter(|project| project.component() == path);
                 watched.projects.extend(project);
@@ -140,11 +140,8 @@ fn below(folder: &Path, is_watched: &dyn Fn(&Path) -> bool, depth: usize, seen: 
         }
         let path = if folder == Path::new(".") { PathBuf::from(&*name) } else { entry.path() };
         match entry.file_type() {
-            Ok(kind) if kind.is_dir() => {
-                if depth < DEPTH_MAX && !SKIPPED.contains(&&*name) {
-                    below(&path, is_watched, depth + 1, seen);
-                }
-            }
+            Ok(kind) if kind.is_dir() && (depth >= DEPTH_MAX || SKIPPED.contains(&&*name)) => {}
+            Ok(kind) if kind.is_dir() => below(&path, is_watched, depth + 1, seen),
             Ok(_) if is_watched(&path) => see(&path, seen),
             _ => {}
         }
@@ -167,9 +164,13 @@ fn sources(file: &Path) -> Option<Vec<String>> {
 /// more is watched.
 fn collect(node: &Node, found: &mut Vec<String>) {
     if let Some(entries) = node.as_mapping() {
-        entries.iter().for_each(|entry| collect(&entry.value, found));
+        for entry in entries {
+            collect(&entry.value, found);
+        }
     } else if let Some(items) = node.as_sequence() {
-        items.iter().for_each(|item| collect(item, found));
+        for item in items {
+            collect(item, found);
+        }
     } else if let Some(text) = node.as_text()
         && !text.contains(['\n', '$', ':'])
         && let Some((_, ending)) = text.rsplit_once('.')
