@@ -157,7 +157,7 @@ def answers(command):
     if action.tag in ("sleep", "register"):
         return [Variant("completed", record(tag=command.tag, answer=Variant("ok", "null")))]
     if action.tag in ("call", "spawn"):
-        refusal = record(kind="no-such-handler", title="There is no such handler", status=0, detail=None, retry_after=None, data=None)
+        refusal = record(kind="unknown-handler", title="There is no such handler", status=0, detail=None, retry_after=None, data=None)
         setattr(refusal, "class", "definite")
         return [Variant("completed", record(tag=command.tag, answer=Variant("err", refusal)))]
     return []

@@ -1,5 +1,6 @@
 //! Scripts as steps: from files, inline, with modules; durable, evicted, restored from images.
 
+mod cases;
 mod durable;
 mod hostile;
 mod images;
