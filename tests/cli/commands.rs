@@ -144,7 +144,7 @@ fn files_that_are_no_components_are_named_as_what_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path().join(name), bytes).unwrap();
     write("module.wasm", b"\0asm\x01\0\0\0");
-    write("script.py", b"print(1)");
+    write("step.go", b"package main");
     write("empty.wasm", b"");
     write("damaged.wasm", b"\0asm\x0d\0\x01\0\xff");
     write(
@@ -152,7 +152,7 @@ fn files_that_are_no_components_are_named_as_what_they_are() {
         b"components: { module: ./module.wasm }
 steps:
   - { id: a, uses: module }
-  - { id: b, uses: ./script.py }
+  - { id: b, uses: ./step.go }
   - { id: c, uses: ./empty.wasm }
   - { id: d, uses: ./damaged.wasm }
   - { id: e, uses: ./absent.wasm }
