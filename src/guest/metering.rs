@@ -47,6 +47,11 @@ const TABLE_CALL_FUEL: u8 = 200;
 /// What an instruction costs that most processors have, and that is a call on the others.
 const ROUNDING_FUEL: u8 = 8;
 
+/// What a square root costs, and a division of floating-point numbers. A processor may take 18 and
+/// 14 cycles for them, when each waits for the one before.
+const ROOT_FUEL: u8 = 8;
+const DIVISION_FUEL: u8 = 4;
+
 /// What each instruction costs. It is part of the engine's fingerprint: compiled code counts by it.
 pub(crate) fn operator_cost() -> OperatorCost {
     let mut cost = OperatorCost::new();
@@ -86,6 +91,12 @@ pub(crate) fn operator_cost() -> OperatorCost {
         &mut cost.F64x2RelaxedNmadd,
     ] {
         *of = ROUNDING_FUEL;
+    }
+    for of in [&mut cost.F32Sqrt, &mut cost.F64Sqrt, &mut cost.F32x4Sqrt, &mut cost.F64x2Sqrt] {
+        *of = ROOT_FUEL;
+    }
+    for of in [&mut cost.F32Div, &mut cost.F64Div, &mut cost.F32x4Div, &mut cost.F64x2Div] {
+        *of = DIVISION_FUEL;
     }
     cost
 }
