@@ -101,6 +101,9 @@ for name in "${names[@]}"; do
         suite-javascript) out=$on_demand/$name.wasm && javascript/build.sh "$out" suite/javascript/suite.js ;;
         suite-typescript) out=$on_demand/$name.wasm && javascript/build.sh "$out" suite/typescript/suite.ts ;;
         suite-python) out=$on_demand/$name.wasm && python/build.sh "$out" suite/python/suite.py ;;
+        order-javascript) out=$on_demand/$name.wasm && javascript/build.sh "$out" suite/javascript/order.js ;;
+        order-typescript) out=$on_demand/$name.wasm && javascript/build.sh "$out" suite/typescript/order.ts ;;
+        order-python) out=$on_demand/$name.wasm && python/build.sh "$out" suite/python/order.py ;;
         recursion-js) out=$on_demand/$name.wasm && conformance/js/build.sh "$out" recursion.js ;;
         recursion-py) out=$on_demand/$name.wasm && conformance/py/build.sh "$out" recursion ;;
         *)

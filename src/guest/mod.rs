@@ -68,6 +68,7 @@ pub use command::WasiCommand;
 pub use compiler::{CancelOnDrop, Cancellation, CompileLimits, Compiler, serve_compiler};
 pub use component::Component;
 #[cfg(feature = "cli")]
+pub(crate) use componentize::rewrite;
 pub(crate) use death::OUT_OF_FUEL;
 pub use engine::GuestEngine;
 pub use images::Images;

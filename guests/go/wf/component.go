@@ -43,6 +43,11 @@ func begin() {
 	}
 }
 
+// Whoever makes the component may call this once, and keep the memory: processes begin after main.
+//
+//go:wasmexport preinit
+func preinit() { begin() }
+
 func address[T any](of *T) uint32 { return uint32(uintptr(unsafe.Pointer(of))) }
 
 func pointer(at uint32) unsafe.Pointer { return unsafe.Pointer(uintptr(at)) }

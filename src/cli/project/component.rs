@@ -1,5 +1,6 @@
 //! From a core module to a component.
 
+use super::image;
 use crate::cli::report::error::{UserError, kind};
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
@@ -27,11 +28,13 @@ pub(super) fn of(bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, UserError> {
 }
 
 /// The component of a core module whose bindings have left no section, and whose runtime imports
-/// WASI.
+/// WASI. It begins where the runtime's start has ended; one that asks the host for something before
+/// that starts in each process.
 ///
 /// # Errors
 /// Fails if the module does not fit the contract.
-pub(super) fn of_runtime(mut bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, UserError> {
+pub(super) fn of_runtime(bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, UserError> {
+    let mut bytes = image::after_start(&bytes, NO_WASI).unwrap_or(bytes);
     let mut embedded = || {
         let mut resolve = Resolve::default();
         let package = resolve.push_str("process.wit", &format!("{CONTRACT}\n{DESCRIBED}\n"))?;
@@ -44,16 +47,11 @@ pub(super) fn of_runtime(mut bytes: Vec<u8>, name: &str) -> Result<Vec<u8>, User
 
 /// The module without debug information, which takes most of its size; the names of functions stay.
 fn stripped(module: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let mut kept = wasm_encoder::Module::new();
-    for payload in wasmparser::Parser::new(0).parse_all(module) {
-        let payload = payload?;
-        let is_debug = matches!(&payload, wasmparser::Payload::CustomSection(section)
-            if section.name().starts_with(".debug") || section.name() == "producers");
-        if let Some((id, range)) = payload.as_section().filter(|_| !is_debug) {
-            kept.section(&wasm_encoder::RawSection { id, data: &module[range] });
-        }
-    }
-    Ok(kept.finish())
+    let kept = crate::guest::rewrite(module, |payload, _| {
+        Ok(matches!(payload, wasmparser::Payload::CustomSection(section)
+            if section.name().starts_with(".debug") || section.name() == "producers"))
+    });
+    kept.map_err(|error| anyhow::anyhow!("{error:#}"))
 }
 
 fn encode(module: &[u8], adapter: Option<(&str, &[u8])>) -> anyhow::Result<Vec<u8>> {

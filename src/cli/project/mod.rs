@@ -9,6 +9,7 @@ mod c;
 mod component;
 mod engine;
 mod go;
+mod image;
 mod python;
 mod rust;
 mod tool;

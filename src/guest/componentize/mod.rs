@@ -4,6 +4,8 @@ mod exit;
 mod go;
 mod sections;
 
+pub(crate) use sections::rewrite;
+
 use super::problem::LoadError;
 use super::survey::{BYTES_MAX, Survey};
 use std::borrow::Cow;

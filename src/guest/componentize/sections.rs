@@ -5,7 +5,7 @@ use wasmparser::{Parser, Payload};
 
 /// Copies a module. `replace` is asked about each section: it adds another and returns true, or the
 /// section stays.
-pub(super) fn rewrite<'a>(
+pub(crate) fn rewrite<'a>(
     module: &'a [u8],
     mut replace: impl FnMut(&Payload<'a>, &mut Module) -> wasmtime::Result<bool>,
 ) -> wasmtime::Result<Vec<u8>> {

@@ -30,7 +30,7 @@ const TURN_MAX: f64 = 4.0;
 
 /// Plain turns that a run may take in addition to its own: its start, its end, and what the host
 /// does for itself in the meantime.
-const RUN_TURNS: f64 = 100.0;
+const RUN_TURNS: f64 = 200.0;
 
 /// Other work on a processor's other thread makes one run dearer than another, and never cheaper.
 const COST_TRIES: usize = 3;
