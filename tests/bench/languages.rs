@@ -169,6 +169,14 @@ fn weigh(program: &Path, cache: &Path) -> [f64; 2] {
 fn edited(program: &Path, edit: u8, cache: &Path) -> PathBuf {
     let folder = cache.join(format!("edit-{edit}"));
     std::fs::create_dir_all(&folder).expect("a folder");
+    if program.extension().is_some_and(|suffix| suffix != "wasm") {
+        for beside in std::fs::read_dir(program.parent().expect("a folder")).expect("its folder").flatten() {
+            if !beside.path().is_file() {
+                continue;
+            }
+            std::fs::copy(beside.path(), folder.join(beside.file_name())).expect("a module");
+        }
+    }
     let mut bytes = std::fs::read(program).expect("a program");
     match program.extension().and_then(|suffix| suffix.to_str()) {
         // A custom section: its size, the length of its name, the name.
