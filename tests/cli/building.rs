@@ -125,6 +125,52 @@ fn a_project_in_python_is_built_and_runs_and_its_tests_pass() {
 }
 
 #[test]
+fn projects_for_node_are_built_and_run_and_their_tests_pass() {
+    let path = std::env::var("PATH").unwrap();
+    let own = tools().join("js/node_modules");
+    if !own.join(".bin/componentize-js").exists() {
+        eprintln!("SKIPPED: there is no componentize-js here: guests/toolchain/js.sh");
+        return;
+    }
+    for language in ["js", "ts"] {
+        let folder = tempfile::tempdir().unwrap();
+        let told = tells(folder.path(), &["new", "first-step", "--lang", language, "--json"]);
+        assert_eq!(told["commands"][0], "npm install");
+        let project = folder.path().join("first-step");
+        let output = does(&project, &["build", "--json"]);
+        assert_eq!(output.status.code(), Some(2));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(told["problem"]["kind"], "missing-tool", "{told}");
+        // What `npm install` makes of what is here already.
+        let bin = project.join("node_modules/.bin");
+        std::fs::create_dir_all(&bin).unwrap();
+        std::os::unix::fs::symlink("../wfhost", project.join("node_modules/wfhost")).unwrap();
+        std::fs::write(
+            bin.join("wfhost-js"),
+            "#!/bin/sh\nexec node \"$(dirname \"$0\")/../wfhost/bin/wfhost-js.js\" \"$@\"\n",
+        )
+        .unwrap();
+        std::fs::set_permissions(bin.join("wfhost-js"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let path = format!("{}:{path}", own.join(".bin").display());
+        let output = command(&["build", "--json"]).current_dir(&project).env("PATH", &path).output().unwrap();
+        assert!(output.status.success(), "{}", transcript(&output));
+        let told = tells(&project, &["run", "workflow.yaml", "--input", "name=Ann", "--json"]);
+        assert_eq!(told["outputs"]["greeting"], "Hello, Ann!");
+        let readme = std::fs::read_to_string(project.join("README.md")).unwrap();
+        assert!(readme.contains("npm test"), "{readme}");
+        // The types are checked where the compiler is installed.
+        let mut test = std::process::Command::new("sh");
+        let script = if language == "ts" {
+            "esbuild main.ts --bundle --external:wfhost --format=esm --log-level=warning --outfile=build/main.js && node --test"
+        } else {
+            "node --test"
+        };
+        let output = test.args(["-c", script]).current_dir(&project).env("PATH", &path).output().unwrap();
+        assert!(output.status.success(), "{}", transcript(&output));
+    }
+}
+
+#[test]
 fn engines_are_listed_and_taken_from_files() {
     let folder = tempfile::tempdir().unwrap();
     let engine = |arguments: &[&str]| {

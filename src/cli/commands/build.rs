@@ -21,7 +21,7 @@ Examples:
   wfhost build --json | jq -r .component
 
 The language's own tool chain is run as you would run it: cargo for Cargo.toml, componentize-py for \
-pyproject.toml, go for go.mod, zig for wfhost.h and wfhost.zig. What it makes becomes a \
+pyproject.toml, go for go.mod, componentize-js of npm for package.json, zig for wfhost.h and wfhost.zig. What it makes becomes a \
 component, which is checked as `wfhost inspect` does, and compiled, so that the first run does not wait.
 
 --json prints one object:

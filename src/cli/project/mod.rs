@@ -10,6 +10,7 @@ mod component;
 mod engine;
 mod go;
 mod image;
+mod node;
 mod python;
 mod rust;
 mod tool;
@@ -27,12 +28,13 @@ pub(in crate::cli) enum Language {
     Rust,
     Python,
     Go,
+    JavaScript,
     Zig,
     C,
 }
 
 impl Language {
-    const ALL: [Self; 5] = [Self::Rust, Self::Python, Self::Go, Self::Zig, Self::C];
+    const ALL: [Self; 6] = [Self::Rust, Self::Python, Self::Go, Self::JavaScript, Self::Zig, Self::C];
 
     /// As people write it.
     pub(in crate::cli) fn name(self) -> &'static str {
@@ -40,6 +42,7 @@ impl Language {
             Self::Rust => "Rust",
             Self::Python => "Python",
             Self::Go => "Go",
+            Self::JavaScript => "JavaScript",
             Self::Zig => "Zig",
             Self::C => "C",
         }
@@ -51,6 +54,7 @@ impl Language {
             Self::Rust => "Cargo.toml",
             Self::Python => "pyproject.toml",
             Self::Go => "go.mod",
+            Self::JavaScript => "package.json",
             Self::Zig => "wfhost/wfhost.zig",
             Self::C => "wfhost.h",
         }
@@ -75,6 +79,7 @@ impl Project {
             Language::Rust => toml_name(&text, "package"),
             Language::Python => toml_name(&text, "project"),
             Language::Go => module_name(&text),
+            Language::JavaScript => package_name(folder),
             Language::Zig | Language::C => None,
         };
         let name = name.or_else(|| {
@@ -111,6 +116,7 @@ impl Project {
             Language::Rust => component::of(rust::build(&self.folder, talk)?, &self.name),
             Language::Python => python::build(&self.folder, talk),
             Language::Go => component::of_runtime(go::build(&self.folder, talk)?, &self.name),
+            Language::JavaScript => node::build(&self.folder, talk),
             Language::Zig => component::of(zig::build(&self.folder, talk)?, &self.name),
             Language::C => component::of(c::build(&self.folder, talk)?, &self.name),
         }
@@ -145,6 +151,18 @@ fn toml_name(text: &str, table: &str) -> Option<String> {
 fn module_name(text: &str) -> Option<String> {
     let path = text.lines().find_map(|line| line.trim().strip_prefix("module "))?.trim();
     path.rsplit('/').next().map(str::to_owned).filter(|name| is_name(name))
+}
+
+/// A `package.json`, if it is one.
+fn package_json(folder: &Path) -> Option<serde_json::Value> {
+    serde_json::from_slice(&std::fs::read(folder.join("package.json")).ok()?).ok()
+}
+
+/// The name in a `package.json`, without its scope.
+fn package_name(folder: &Path) -> Option<String> {
+    let package = package_json(folder)?;
+    let name = package.get("name")?.as_str()?.rsplit('/').next()?.to_owned();
+    Some(name).filter(|name| is_name(name))
 }
 
 /// Whether a name can be that of a file.

@@ -18,6 +18,7 @@ use templates::Template;
 Examples:
   wfhost new greeter --lang rust
   wfhost new order --script
+  wfhost new order --lang ts
   wfhost new flows/order --script --lang python
 
 The folder has a README with the commands that build, run and test it, and a copy of the SDK: nothing \

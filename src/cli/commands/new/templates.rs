@@ -52,6 +52,16 @@ macro_rules! sdk {
 
 const BUILD_AND_RUN: &[&str] = &["wfhost build", "wfhost run workflow.yaml --input name=Ann"];
 
+const INSTALL_BUILD_AND_RUN: &[&str] = &["npm install", "wfhost build", "wfhost run workflow.yaml --input name=Ann"];
+
+/// The package `wfhost`, as npm would unpack it.
+const NODE_PACKAGE: &[&[File]] = &[
+    sdk!("javascript" => "wfhost/": ["package.json", "wfhost.d.ts", "bin/wfhost-js.js", "src/component-host.js",
+    "src/component.js", "src/core.js", "src/engine.js", "src/globals.js", "src/host.js", "src/show.js",
+    "testing/index.d.ts", "testing/index.js", "testing/process.js", "testing/resolve.js"]),
+    sdk!("../wit" => "wfhost/wit/": ["process.wit"]),
+];
+
 const RUN: &[&str] = &["wfhost run workflow.yaml"];
 
 const TEMPLATES: &[Template] = &[
@@ -106,6 +116,26 @@ const TEMPLATES: &[Template] = &[
     },
     Template {
         language: Language::Js,
+        is_script: false,
+        folders: &[
+            template!("js" => ["README.md", "main.js", "main.test.js", "package.json", "workflow.yaml"]),
+            NODE_PACKAGE[0],
+            NODE_PACKAGE[1],
+        ],
+        commands: INSTALL_BUILD_AND_RUN,
+    },
+    Template {
+        language: Language::Ts,
+        is_script: false,
+        folders: &[
+            template!("ts" => ["README.md", "main.ts", "main.test.js", "package.json", "tsconfig.json", "workflow.yaml"]),
+            NODE_PACKAGE[0],
+            NODE_PACKAGE[1],
+        ],
+        commands: INSTALL_BUILD_AND_RUN,
+    },
+    Template {
+        language: Language::Js,
         is_script: true,
         folders: &[
             template!("script-js" => ["README.md", "jsconfig.json", "order.js", "wfhost.d.ts", "workflow.yaml"]),
@@ -134,12 +164,8 @@ pub(super) fn find(language: Option<Language>, is_script: bool) -> Result<&'stat
     let language = language.unwrap_or(Language::Js);
     let found = TEMPLATES.iter().find(|template| template.language == language && template.is_script == is_script);
     found.ok_or_else(|| {
-        let (title, hint) = if is_script {
-            ("there are no scripts in this language", "omit --script: the template is then a program that is built")
-        } else {
-            ("programs in this language are scripts", "add --script")
-        };
-        UserError::new(kind::USAGE, title).hint(hint)
+        let hint = "omit --script: the template is then a program that is built";
+        UserError::new(kind::USAGE, "there are no scripts in this language").hint(hint)
     })
 }
 
@@ -198,6 +224,12 @@ mod tests {
         let of_zig = on_disk("templates/zig", "").len() + on_disk("zig", "").len() - 1;
         assert_eq!(find(Some(Language::Zig), false).ok().unwrap().files().count(), of_zig, "all but its README");
         is_whole(Language::Js, true, &[("templates/script-js", "")]);
+        for (language, folder) in [(Language::Js, "templates/js"), (Language::Ts, "templates/ts")] {
+            let package = ["bin", "src", "testing"].map(|one| on_disk(&format!("javascript/{one}"), "").len());
+            let of_package = package.iter().sum::<usize>() + 3;
+            let found = find(Some(language), false).ok().unwrap().files().count();
+            assert_eq!(found, on_disk(folder, "").len() + of_package, "package.json, the types and the contract too");
+        }
         let types = [("templates/script-ts", "")];
         assert_eq!(find(Some(Language::Ts), true).ok().unwrap().files().count(), on_disk(types[0].0, "").len() + 1);
         // Of the folder of an SDK only what a project needs is taken.
