@@ -64,7 +64,7 @@ pub mod snapshot;
 mod stored;
 
 pub use cache::{CacheUse, CodeCache, Prepared};
-pub use command::WasiCommand;
+pub use command::{GRANTED_BYTES_MAX, GRANTED_ENTRIES_MAX, GrantedFolders, WasiCommand};
 pub use compiler::{CancelOnDrop, Cancellation, CompileLimits, Compiler, serve_compiler};
 pub use component::Component;
 #[cfg(feature = "cli")]

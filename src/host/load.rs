@@ -1,15 +1,16 @@
 //! Loading workflow files and their components.
 
-use super::ahead::{Ahead, Ready};
+use super::ahead::{Ahead, Ready, Runnable};
+use super::folders::{Content, FOLDERS};
 use super::script::{self, Bundle, Folder, LoadedScript, Origin};
 use super::{HandlerCatalog, Host, LoadError, Shared, workflow_file};
 use crate::guest::{Cancellation, Component, ScriptForm, ScriptSource};
 use crate::process::{Problem, Program};
 use crate::workflow::diagnostics::{Excerpt, all_of, closest};
 use crate::workflow::interpreter::WorkflowProgram;
-use crate::workflow::model::{InlineScript, ScriptLanguage};
+use crate::workflow::model::{ComponentDecl, InlineScript, ScriptLanguage};
 use crate::workflow::plan::{self, Environment, Handlers, Plan, ResolvedComponent, Unusable};
-use crate::workflow::syntax::Source;
+use crate::workflow::syntax::{Source, Span};
 use bytes::Bytes;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -285,9 +286,19 @@ impl Loader<'_> {
             return self.script_file(source, location, language);
         }
         let other = location.is_other.then(|| location.name.clone());
+        let ready = self.load(source, location)?;
+        Ok(ResolvedComponent { name: other, ..self.add(source, source, ready) })
+    }
+
+    /// Loads a component, if that has not been done.
+    fn load(&self, source: &str, location: ComponentLocation) -> Result<Ready, Unusable> {
         let ahead = self.ahead.borrow_mut().remove(source);
-        let load = || self.host.load_component(source, location, self.cancellation);
-        let Ready { component, hash, bytes } = ahead.unwrap_or_else(load)?;
+        Ok(ahead.unwrap_or_else(|| self.host.load_component(source, location, self.cancellation))?)
+    }
+
+    /// Adds a component to what was found by its key; its bytes are those of the source.
+    fn add(&self, key: &str, source: &str, ready: Ready) -> ResolvedComponent {
+        let Ready { component, hash, bytes } = ready;
         let digest = component.digest().to_string();
         // Without a description, a missing entry shows only when it is spawned.
         let described = component.describe();
@@ -295,14 +306,54 @@ impl Loader<'_> {
         let description = described.ok().flatten().map(|description| description.to_value());
         let input = component.is_command().then(|| description.as_ref()?.pointer("/entries/run/input").cloned());
         let entries = description.as_ref().and_then(entries);
-        self.found.borrow_mut().insert(source.to_owned(), component.into_program());
+        self.found.borrow_mut().insert(key.to_owned(), component.into_program());
         let file = ComponentFile {
             hash: hash.to_hex().as_str().into(),
             bytes: self.host.stores_components().then_some(bytes),
             undescribed,
         };
         self.files.borrow_mut().insert(source.to_owned(), file);
-        Ok(ResolvedComponent { digest: Some(digest), entries, name: other, content: None, input: input.flatten() })
+        ResolvedComponent { digest: Some(digest), entries, name: None, content: None, input: input.flatten() }
+    }
+
+    /// Loads a program with the folders that it can read, or what was stored of them.
+    fn program(&self, declared: &ComponentDecl) -> Result<ResolvedComponent, (Unusable, Span)> {
+        let (source, key) = (&declared.source, declared.key());
+        let refuse = |why: &str, span: Span| (Unusable::from((why.to_owned(), None)), span);
+        let only = "only a program for the command line can be granted folders";
+        let location = Some((self.find)(&key)).filter(|location| location.is_other);
+        let location = location.unwrap_or_else(|| (self.find)(&source.value));
+        if source.value.starts_with("native:") || ScriptLanguage::of(location.name_of(&source.value)).is_some() {
+            return Err(refuse(only, declared.folders[0].0.span));
+        }
+        let (other, root) = (location.is_other.then(|| location.name.clone()), location.folder.clone());
+        let ready = self.load(&source.value, location).map_err(|why| (why, source.span))?;
+        let Runnable::Command(command) = &ready.component else {
+            return Err(refuse(only, declared.folders[0].0.span));
+        };
+        let folders = format!("{FOLDERS}{key}");
+        let content = match (self.find)(&folders).bytes {
+            Some(bytes) => Content::from_bytes(&bytes).map_err(|why| refuse(&why, source.span))?,
+            None => {
+                let mut content = Content::new();
+                for (name, folder) in &declared.folders {
+                    content.read(&root, &name.value, &folder.value).map_err(|why| refuse(&why, folder.span))?;
+                }
+                content
+            }
+        };
+        let bytes = Bytes::from(content.to_bytes());
+        let granted = content.granted().map_err(|why| refuse(&why, source.span))?;
+        let hash = blake3::hash(&bytes);
+        let component = Runnable::Command(command.granted(granted, &hash));
+        let resolved = self.add(&key, &source.value, Ready { component, ..ready });
+        let file = ComponentFile {
+            hash: hash.to_hex().as_str().into(),
+            bytes: self.host.stores_components().then_some(bytes),
+            undescribed: None,
+        };
+        self.files.borrow_mut().insert(folders, file);
+        Ok(ResolvedComponent { name: other, ..resolved })
     }
 }
 
@@ -385,6 +436,10 @@ impl Environment for Loader<'_> {
             Some(name) => Ok(self.native(name)?),
             None => self.file(source),
         }
+    }
+
+    fn granted(&self, declared: &ComponentDecl) -> Result<ResolvedComponent, (Unusable, Span)> {
+        self.program(declared)
     }
 
     fn script(&self, source: &str, script: &InlineScript, file: &Source) -> Result<ResolvedComponent, Unusable> {

@@ -19,6 +19,7 @@ mod durable;
 mod end;
 mod error;
 mod expression_cache;
+mod folders;
 mod handler_catalog;
 mod load;
 mod manifest;

@@ -177,7 +177,7 @@ fn with_state(module: &[u8], memory: &[u8], globals: &[(u32, ConstExpr)]) -> Res
             Payload::DataSection(_) => {
                 let mut data = DataSection::new();
                 for (at, bytes) in &segments {
-                    data.active(0, &ConstExpr::i32_const(*at as i32), bytes.iter().copied());
+                    data.active(0, &ConstExpr::i32_const((*at as u32).cast_signed()), bytes.iter().copied());
                 }
                 made.section(&data);
             }

@@ -1,5 +1,6 @@
 //! A process that runs a program.
 
+use super::granted::GrantedFolders;
 use super::invocation::{Expected, Invocation};
 use super::{Loaded, RUN, outcome};
 use crate::guest::context::{Context, prepare};
@@ -25,6 +26,7 @@ const STEPS: u64 = 100;
 /// A process of a program.
 pub(super) struct Running {
     loaded: Arc<Loaded>,
+    granted: Arc<GrantedFolders>,
     init: Arc<ProcessInit>,
     allocation: Allocation,
     now: Timestamp,
@@ -55,9 +57,9 @@ struct Ended {
 }
 
 impl Running {
-    pub(super) fn new(loaded: Arc<Loaded>, init: ProcessInit) -> Self {
+    pub(super) fn new(loaded: Arc<Loaded>, granted: Arc<GrantedFolders>, init: ProcessInit) -> Self {
         let (init, allocation) = (Arc::new(init), Allocation::default());
-        Self { loaded, init, allocation, now: Timestamp(0), state: State::Fresh }
+        Self { loaded, granted, init, allocation, now: Timestamp(0), state: State::Fresh }
     }
 
     /// Makes the program's world and store.
@@ -67,7 +69,7 @@ impl Running {
     fn start(&self) -> Result<Box<Step>, Progress> {
         let failed = |problem| Progress::Stepped(Status::Failed(Arc::new(problem)));
         let Invocation { arguments, environment, stdin, root, given, expected } =
-            Invocation::read(&self.loaded.name, &self.init.entry, &self.init.input).map_err(failed)?;
+            Invocation::read(&self.loaded.name, &self.granted, &self.init.entry, &self.init.input).map_err(failed)?;
         let limits = &self.init.limits;
         let linked = self.loaded.linked(self.allocation).cloned();
         let linked = linked.map_err(|reason| Progress::Died(Death::Host(host_fault(reason))))?;

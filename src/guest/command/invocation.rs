@@ -11,6 +11,7 @@
 //!   outputs: [ out.csv ]            # which files are answered; by default all new and changed ones
 //! ```
 
+use super::granted::GrantedFolders;
 use crate::guest::wasi::files::tree::{BYTES_MAX, ENTRIES_MAX, Folder};
 use crate::process::{Json, Payload, Problem};
 use base64::Engine as _;
@@ -80,7 +81,7 @@ impl Invocation {
     ///
     /// # Errors
     /// The problem of an input that does not fit.
-    pub(super) fn read(name: &str, entry: &str, input: &Payload) -> Result<Self, Problem> {
+    pub(super) fn read(name: &str, granted: &GrantedFolders, entry: &str, input: &Payload) -> Result<Self, Problem> {
         if entry != ENTRY {
             return Err(Problem::new("unknown-entry", "The program has no such entry").with_detail(entry));
         }
@@ -106,6 +107,7 @@ impl Invocation {
             )));
         }
         let root = Folder::root();
+        granted.mount(&root);
         let mut given = BTreeMap::new();
         for (path, value) in files {
             let content = content(&value).map_err(|why| bad(format!("the file `{path}`: {why}")))?;
@@ -176,7 +178,7 @@ mod tests {
     use super::*;
 
     fn read(input: &Value) -> Result<Invocation, Problem> {
-        Invocation::read("tool", ENTRY, &Payload::Json(Json::from_value(input)))
+        Invocation::read("tool", &GrantedFolders::default(), ENTRY, &Payload::Json(Json::from_value(input)))
     }
 
     #[test]
@@ -217,7 +219,7 @@ mod tests {
             let detail = problem.detail.unwrap();
             assert!(problem.kind == BAD_INPUT && detail.contains(expected), "{input}: {detail}");
         }
-        let problem = Invocation::read("tool", "main", &Payload::NULL).unwrap_err();
+        let problem = Invocation::read("tool", &GrantedFolders::default(), "main", &Payload::NULL).unwrap_err();
         assert_eq!(problem.kind, "unknown-entry");
     }
 }

@@ -4,13 +4,14 @@
 //! which is adapted when it is loaded. Each process runs the program once, in one step: it is
 //! preempted like any guest, and ends with what the program has left ([`outcome`]).
 //!
-//! - **C1** A program sees what its input gives it ([`invocation`]), and nothing else: no file, no
-//!   network and no clock of the machine. The same input at the same time has the same output, so a
+//! - **C1** A program sees what its input gives it ([`invocation`]) and what it was granted when it
+//!   was loaded ([`granted`]), and nothing else: no file, no network and no clock of the machine. The same input at the same time has the same output, so a
 //!   replay runs it again.
 //! - **C2** Nothing it writes is dropped in silence: what is beyond a bound ends it with a problem.
 //! - **C3** It is not snapshotted: what it is between two steps is either its input, or its end.
 
 mod body;
+mod granted;
 mod invocation;
 mod outcome;
 
@@ -27,6 +28,7 @@ use super::problem::LoadError;
 use super::survey::{BYTES_MAX, Survey};
 use crate::process::{Allocation, Body, Json, Permit, Problem, ProcessInit, Program};
 use body::Running;
+pub use granted::{GRANTED_BYTES_MAX, GRANTED_ENTRIES_MAX, GrantedFolders};
 use std::sync::{Arc, OnceLock};
 use wasmtime::component::{Component, InstancePre};
 
@@ -38,11 +40,14 @@ const START: &str = "_start";
 
 /// A compiled program. Cloning it is cheap.
 #[derive(Clone)]
-pub struct WasiCommand(Arc<Loaded>);
+pub struct WasiCommand {
+    loaded: Arc<Loaded>,
+    digest: Arc<str>,
+    granted: Arc<GrantedFolders>,
+}
 
 struct Loaded {
     engine: Arc<GuestEngine>,
-    digest: Arc<str>,
     /// The name that it is called by: its first argument.
     name: Arc<str>,
     pool: InstancePre<Context>,
@@ -119,20 +124,29 @@ impl WasiCommand {
         let linker = engine.linker(&survey.imports)?;
         let pool = linker.instantiate_pre(&component).map_err(|error| misfit(&error))?;
         let _ = component.initialize_copy_on_write_image();
-        Ok(Self(Arc::new(Loaded {
+        let loaded = Arc::new(Loaded {
             engine: Arc::clone(engine),
-            digest: digest.into(),
             name: name.into(),
             permit: permit(&component, &survey),
             pool,
             on_demand: OnceLock::new(),
             survey,
-        })))
+        });
+        Ok(Self { loaded, digest: digest.into(), granted: Arc::default() })
+    }
+
+    /// The same program with folders that it can read. `content` is a digest of what they hold.
+    #[must_use]
+    pub fn granted(&self, folders: GrantedFolders, content: &blake3::Hash) -> Self {
+        let mut digest = blake3::Hasher::new();
+        digest.update(self.digest.as_bytes()).update(content.as_bytes());
+        let digest = format!("blake3:{}", digest.finalize().to_hex());
+        Self { loaded: Arc::clone(&self.loaded), digest: digest.into(), granted: Arc::new(folders) }
     }
 
     /// What the program's component consists of; of a core module, with its adapter.
     pub fn survey(&self) -> &Survey {
-        &self.0.survey
+        &self.loaded.survey
     }
 
     /// Its one entry, `run`, as components describe theirs.
@@ -169,15 +183,15 @@ impl Loaded {
 
 impl Program for WasiCommand {
     fn permit(&self) -> Permit {
-        self.0.permit
+        self.loaded.permit
     }
 
     fn digest(&self) -> Arc<str> {
-        Arc::clone(&self.0.digest)
+        Arc::clone(&self.digest)
     }
 
     fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
-        Ok(Box::new(Running::new(Arc::clone(&self.0), init)))
+        Ok(Box::new(Running::new(Arc::clone(&self.loaded), Arc::clone(&self.granted), init)))
     }
 }
 

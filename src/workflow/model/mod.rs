@@ -88,6 +88,22 @@ pub struct ComponentDecl {
     pub source: Spanned<String>,
     /// Limits for every step that uses it.
     pub limits: LimitsPatch,
+    /// The folders that a program can read: names below `/`, and where they are, relative to the
+    /// workflow's folder.
+    pub folders: Vec<(Spanned<String>, Spanned<String>)>,
+}
+
+impl ComponentDecl {
+    /// What tells it from other components: its source, and the folders that it can read.
+    #[must_use]
+    pub fn key(&self) -> String {
+        let mut key = self.source.value.clone();
+        for (at, (name, folder)) in self.folders.iter().enumerate() {
+            let before = if at == 0 { " with" } else { "," };
+            key.push_str(&format!("{before} /{}: {}", name.value, folder.value));
+        }
+        key
+    }
 }
 
 /// How much of a run survives its host.

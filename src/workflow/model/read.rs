@@ -88,10 +88,14 @@ fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnost
 
 fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<ComponentDecl> {
     check_name(&entry.key, entry.key_span, "a component", problems);
-    let keys =
-        KnownKeys { what: "a component", known: &["source", "limits"], later: &[], foreign: foreign_keys::COMPONENT };
-    let (source, limits) = if entry.value.as_scalar().is_some() {
-        (&entry.value, LimitsPatch::default())
+    let keys = KnownKeys {
+        what: "a component",
+        known: &["source", "limits", "folders"],
+        later: &[],
+        foreign: foreign_keys::COMPONENT,
+    };
+    let (source, limits, folders) = if entry.value.as_scalar().is_some() {
+        (&entry.value, LimitsPatch::default(), Vec::new())
     } else {
         let fields = Fields::read(&entry.value, &keys, problems)?;
         let limits = fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default();
@@ -103,7 +107,8 @@ fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<Component
             problems.push(Diagnostic::new("missing-key", message, entry.key_span).hint("source: ./component.wasm"));
             return None;
         };
-        (source, limits)
+        let folders = fields.get("folders").map(|node| read_folders(node, problems));
+        (source, limits, folders.unwrap_or_default())
     };
     let path = text(source, "source", problems)?;
     if !check_source(path, source.span, problems) {
@@ -113,7 +118,41 @@ fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<Component
         name: Spanned { value: entry.key.clone(), span: entry.key_span },
         source: Spanned { value: path.to_owned(), span: source.span },
         limits,
+        folders,
     })
+}
+
+/// Most folders of a component. Arbitrary.
+const FOLDERS_MAX: usize = 16;
+
+/// Reads `folders:` of a component, and reports what cannot be one.
+fn read_folders(node: &Node, problems: &mut Diagnostics) -> Vec<(Spanned<String>, Spanned<String>)> {
+    const EXAMPLE: &str = "folders: { /data: ./data }";
+    let Some(entries) = node.as_mapping() else {
+        problems.push(Diagnostic::new("wrong-type", "`folders` is a mapping", node.span).hint(EXAMPLE));
+        return Vec::new();
+    };
+    if entries.len() > FOLDERS_MAX {
+        let message = format!("{} folders are more than {FOLDERS_MAX}", entries.len());
+        problems.push(Diagnostic::new("too-many", message, node.span));
+        return Vec::new();
+    }
+    let mut folders = Vec::new();
+    for entry in entries {
+        let name = entry.key.strip_prefix('/').unwrap_or_default();
+        let is_name =
+            !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0']) && name.len() < 256;
+        if !is_name {
+            let message = format!("`{}` is not a name below `/`", shorten(&entry.key));
+            problems.push(Diagnostic::new("folder", message, entry.key_span).hint(EXAMPLE));
+            continue;
+        }
+        if let Some(path) = text(&entry.value, "a folder", problems) {
+            let name = Spanned { value: name.to_owned(), span: entry.key_span };
+            folders.push((name, Spanned { value: path.to_owned(), span: entry.value.span }));
+        }
+    }
+    folders
 }
 
 fn read_defaults(node: &Node, problems: &mut Diagnostics) -> Defaults {

@@ -22,9 +22,16 @@ pub(super) fn find(
     let mut found = Found { components: Vec::new(), file };
     let mut known: BTreeMap<&str, ResolvedComponent> = BTreeMap::new();
     for declared in &workflow.components {
-        let resolved = environment.component(&declared.source.value);
         let name = declared.name.value.as_str();
-        known.insert(name, found.add(name, &declared.source, None, resolved, problems));
+        let (resolved, span) = if declared.folders.is_empty() {
+            (environment.component(&declared.source.value), declared.source.span)
+        } else {
+            let resolved = environment.granted(declared);
+            let span = resolved.as_ref().err().map_or(declared.source.span, |(_, span)| *span);
+            (resolved.map_err(|(why, _)| why), span)
+        };
+        let source = Spanned { value: declared.key(), span };
+        known.insert(name, found.add(name, &source, None, resolved, problems));
     }
     for step in &workflow.steps {
         let (component, entry) = match &step.action {

@@ -1,7 +1,7 @@
 //! What the host knows beyond the file: its components and handlers.
 
-use crate::workflow::model::InlineScript;
-use crate::workflow::syntax::Source;
+use crate::workflow::model::{ComponentDecl, InlineScript};
+use crate::workflow::syntax::{Source, Span};
 use serde_json::Value;
 
 /// A component that was found.
@@ -62,6 +62,14 @@ pub trait Environment {
     /// # Errors
     /// Says why a run cannot use it.
     fn component(&self, source: &str) -> Result<ResolvedComponent, Unusable>;
+
+    /// Looks up a component that the file declares with folders that it can read.
+    ///
+    /// # Errors
+    /// Says why a run cannot use it, and where that is in the file.
+    fn granted(&self, declared: &ComponentDecl) -> Result<ResolvedComponent, (Unusable, Span)> {
+        self.component(&declared.source.value).map_err(|why| (why, declared.source.span))
+    }
 
     /// Loads a script that is written in the file; `source` names it.
     ///

@@ -1,5 +1,6 @@
 //! Programs for the command line as steps.
 
+mod folders;
 mod hostile;
 mod real;
 mod small;

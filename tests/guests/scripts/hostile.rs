@@ -19,10 +19,13 @@ fn problems(files: &[(&str, &[u8])]) -> String {
 #[test]
 fn files_that_are_no_sources_are_refused() {
     let run = b"export function run() {}\n".as_slice();
-    let cases: &[(&[(&str, &[u8])], &str)] = &[
+    let large = vec![b' '; (2 << 20) + 1];
+    // Files, and what is said of them.
+    type Case<'a> = (&'a [(&'a str, &'a [u8])], &'a str);
+    let cases: &[Case<'_>] = &[
         (&[("a.js", b"export function run() {} // \xff")], "not UTF-8, in line 1"),
         (&[("a.js", b"\n\0")], "NUL byte, in line 2"),
-        (&[("a.js", &[b' '; (2 << 20) + 1])], "more than 2097152 bytes"),
+        (&[("a.js", &large)], "more than 2097152 bytes"),
         (&[("a.js", b"import '../../etc/passwd';")], "outside"),
         (&[("a.js", b"import '/etc/passwd';")], "/etc/passwd"),
         (&[("a.js", b"import './b.js';"), ("b.js", b"\xff")], "not UTF-8"),

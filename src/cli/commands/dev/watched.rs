@@ -32,6 +32,8 @@ pub(super) struct Watched {
     files: Vec<PathBuf>,
     /// Folders of scripts.
     scripts: Vec<PathBuf>,
+    /// Folders that programs are granted.
+    granted: Vec<PathBuf>,
     pub(super) projects: Vec<Project>,
 }
 
@@ -42,15 +44,19 @@ impl Watched {
     /// What the workflow in that file names. If its text cannot be read as YAML, it names what it
     /// named `before`.
     pub(super) fn of(file: &Path, inputs: &[String], before: Option<Self>) -> Self {
-        let Some(sources) = sources(file) else {
+        let Some(Named { sources, folders }) = named(file) else {
             return before.unwrap_or_else(|| Self { files: vec![file.to_owned()], ..Self::default() });
         };
         let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         let mut watched = Self { files: vec![file.to_owned()], ..Self::default() };
         watched.files.extend(inputs.iter().filter_map(|input| Some(PathBuf::from(input.split_once('@')?.1))));
+        let within = |name: &str| {
+            let path = if folder == Path::new(".") { PathBuf::from(name) } else { folder.join(name) };
+            plain(&path)
+        };
+        watched.granted = folders.iter().map(|name| within(name)).collect();
         for source in sources {
-            let path = if folder == Path::new(".") { PathBuf::from(&source) } else { folder.join(&source) };
-            let path = plain(&path);
+            let path = within(&source);
             let beside = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new(".")).to_owned();
             if Path::new(&source).extension().is_some_and(|ending| ending == "wasm") {
                 // A component that this project makes, and not one that only is in its folder.
@@ -75,6 +81,9 @@ impl Watched {
         }
         for project in &self.projects {
             below(&project.folder, &|_| true, 0, &mut seen);
+        }
+        for folder in &self.granted {
+            below(folder, &|_| true, 0, &mut seen);
         }
         let is_of_script = |path: &Path| {
             path.extension().and_then(|ending| ending.to_str()).is_some_and(|ending| OF_SCRIPTS.contains(&ending))
@@ -148,23 +157,36 @@ fn below(folder: &Path, is_watched: &dyn Fn(&Path) -> bool, depth: usize, seen: 
     }
 }
 
-/// The paths of components and scripts in a workflow; `None` if it is no YAML.
-fn sources(file: &Path) -> Option<Vec<String>> {
+/// The paths in a workflow.
+#[derive(Default)]
+struct Named {
+    /// Of components and scripts.
+    sources: Vec<String>,
+    /// Of folders that programs are granted.
+    folders: Vec<String>,
+}
+
+/// The paths in a workflow; `None` if it is no YAML.
+fn named(file: &Path) -> Option<Named> {
     let text = std::fs::read_to_string(file).ok()?;
     let source = Source::new(&file.to_string_lossy(), &text);
     let root = syntax::parse(&source, &mut Diagnostics::new(source.clone()))?;
-    let mut found = Vec::new();
+    let mut found = Named::default();
     collect(&root, &mut found);
-    found.sort();
-    found.dedup();
+    found.sources.sort();
+    found.sources.dedup();
     Some(found)
 }
 
 /// Texts that look like the path of a component or script. Other texts that do are harmless: a file
 /// more is watched.
-fn collect(node: &Node, found: &mut Vec<String>) {
+fn collect(node: &Node, found: &mut Named) {
     if let Some(entries) = node.as_mapping() {
         for entry in entries {
+            if entry.key == "folders" {
+                let folders = entry.value.as_mapping().into_iter().flatten();
+                found.folders.extend(folders.filter_map(|folder| Some(folder.value.as_text()?.to_owned())));
+            }
             collect(&entry.value, found);
         }
     } else if let Some(items) = node.as_sequence() {
@@ -176,7 +198,7 @@ fn collect(node: &Node, found: &mut Vec<String>) {
         && let Some((_, ending)) = text.rsplit_once('.')
         && (ending == "wasm" || OF_SCRIPTS.contains(&ending))
     {
-        found.push(text.to_owned());
+        found.sources.push(text.to_owned());
     }
 }
 
@@ -203,7 +225,7 @@ mod tests {
 
     #[test]
     fn what_a_workflow_names_and_what_makes_it_is_watched() {
-        let text = "components: { own: ./own.wasm, other: { source: lib/other.wasm } }\nsteps:\n  - { id: a, uses: own }\n  \
+        let text = "components: { own: ./own.wasm, other: { source: lib/other.wasm, folders: { /docs: ./docs } } }\nsteps:\n  - { id: a, uses: own }\n  \
                     - { id: b, uses: scripts/order.js }\n";
         let folder = folder(&[
             ("flow.yaml", text),
@@ -216,6 +238,7 @@ mod tests {
             ("scripts/order.js", ""),
             ("scripts/deep/prices.json", ""),
             ("scripts/notes.txt", ""),
+            ("docs/a.txt", ""),
         ]);
         let file = folder.path().join("flow.yaml");
         let watched = Watched::of(&file, &["csv=@/nowhere/x.csv".to_owned()], None);
@@ -224,7 +247,9 @@ mod tests {
         let seen = watched.look();
         let relative = |path: &PathBuf| path.strip_prefix(folder.path()).unwrap().to_str().unwrap().to_owned();
         let paths: Vec<String> = seen.keys().map(relative).collect();
-        for expected in ["flow.yaml", "src/lib.rs", "lib/other.wasm", "scripts/order.js", "scripts/deep/prices.json"] {
+        let named =
+            ["flow.yaml", "src/lib.rs", "docs/a.txt", "lib/other.wasm", "scripts/order.js", "scripts/deep/prices.json"];
+        for expected in named {
             assert!(paths.contains(&expected.to_owned()), "{expected}: {paths:?}");
         }
         assert!(!paths.iter().any(|path| path.starts_with("target") || path.starts_with('.')), "{paths:?}");

@@ -243,6 +243,9 @@ impl<T: WasiView> types::HostDescriptor for WasiHost<'_, T> {
             Ok(Entry::Folder(folder)) => Open::Folder(folder),
             Ok(Entry::File(_)) if how.contains(OpenFlags::DIRECTORY) => return Err(ErrorCode::NotDirectory.into()),
             Ok(Entry::File(file)) => {
+                if flags.contains(DescriptorFlags::WRITE) {
+                    file.writable()?;
+                }
                 if how.contains(OpenFlags::TRUNCATE) {
                     file.resize(0)?;
                 }

@@ -3,6 +3,9 @@
 //! Everything is bounded by one [`Quota`]: bytes of content, and entries. A folder is at most
 //! [`DEPTH_MAX`] deep, whatever is moved where, so that walking one needs little stack. There are
 //! no links of any kind, so a path leads to one place, and a folder has one parent.
+//!
+//! A granted folder has a quota of its own, which is sealed once it is filled: it can be read only,
+//! so many programs share it.
 
 #[cfg(test)]
 mod tests;
@@ -11,7 +14,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
 
 /// Bytes of all files together. Arbitrary.
@@ -37,9 +40,19 @@ pub(crate) struct Quota {
     next: AtomicU64,
     /// Bytes by which files have grown since that was last asked: work that a guest pays for.
     grown: AtomicU64,
+    /// Nothing below it changes any more.
+    is_sealed: AtomicBool,
 }
 
+/// The first identity in a granted folder: no program makes so many files.
+const GRANTED_ID: u64 = 1 << 62;
+
 impl Quota {
+    /// Refuses a change of what is sealed.
+    fn writable(&self) -> Result<(), ErrorCode> {
+        if self.is_sealed.load(Relaxed) { Err(ErrorCode::ReadOnly) } else { Ok(()) }
+    }
+
     fn take(counter: &AtomicU64, count: u64, max: u64) -> Result<(), ErrorCode> {
         let used = counter.load(Relaxed);
         if count > max.saturating_sub(used) {
@@ -114,9 +127,15 @@ impl Entry {
 
 impl File {
     fn new(quota: &Arc<Quota>) -> Result<Arc<Self>, ErrorCode> {
+        quota.writable()?;
         Quota::take(&quota.entries, 1, ENTRIES_MAX)?;
         let id = quota.next.fetch_add(1, Relaxed);
         Ok(Arc::new(Self { id, content: Mutex::default(), quota: Arc::clone(quota) }))
+    }
+
+    /// Refuses to be changed if it is granted.
+    pub(super) fn writable(&self) -> Result<(), ErrorCode> {
+        self.quota.writable()
     }
 
     /// Its length in bytes.
@@ -139,6 +158,7 @@ impl File {
 
     /// Writes at `offset`, after zeros if that is beyond its end.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), ErrorCode> {
+        self.quota.writable()?;
         let end = offset.checked_add(bytes.len() as u64).ok_or(ErrorCode::FileTooLarge)?;
         if end > self.len() {
             self.resize(end)?;
@@ -150,6 +170,7 @@ impl File {
 
     /// Cuts it, or adds zeros.
     pub(super) fn resize(&self, length: u64) -> Result<(), ErrorCode> {
+        self.quota.writable()?;
         let mut content = self.content.lock();
         let now = content.len() as u64;
         if length > now {
@@ -171,7 +192,28 @@ impl Folder {
         Self::new(&quota, 0).expect("invariant: the quota is not used yet")
     }
 
+    /// An empty folder to be granted: filled, then sealed.
+    pub(crate) fn granted() -> Arc<Self> {
+        let quota = Arc::new(Quota { next: AtomicU64::new(GRANTED_ID), ..Quota::default() });
+        Self::new(&quota, 1).expect("invariant: the quota is not used yet")
+    }
+
+    /// Makes it read-only, with all below it.
+    pub(crate) fn seal(&self) {
+        self.quota.is_sealed.store(true, Relaxed);
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.quota.is_sealed.load(Relaxed)
+    }
+
+    /// Puts a sealed folder into this one, the root: it is moved nowhere, so its depth stays.
+    pub(crate) fn mount(&self, name: &str, granted: &Arc<Self>) {
+        self.entries.lock().insert(name.to_owned(), Entry::Folder(Arc::clone(granted)));
+    }
+
     fn new(quota: &Arc<Quota>, depth: usize) -> Result<Arc<Self>, ErrorCode> {
+        quota.writable()?;
         Quota::take(&quota.entries, 1, ENTRIES_MAX)?;
         let id = quota.next.fetch_add(1, Relaxed);
         let (entries, depth, quota) = (Mutex::default(), AtomicUsize::new(depth), Arc::clone(quota));
@@ -222,6 +264,7 @@ impl Folder {
             let next = match folder.get(name) {
                 Some(entry) => Arc::clone(entry.folder()?),
                 None => {
+                    folder.quota.writable()?;
                     let made = Self::new(&self.quota, folder.depth() + 1)?;
                     folder.entries.lock().insert((*name).to_owned(), Entry::Folder(Arc::clone(&made)));
                     made
@@ -232,13 +275,14 @@ impl Folder {
         if folder.get(last).is_some() {
             return Err(ErrorCode::Exist);
         }
+        folder.quota.writable()?;
         let file = File::new(&self.quota)?;
         file.write(0, bytes)?;
         folder.entries.lock().insert((*last).to_owned(), Entry::File(file));
         Ok(())
     }
 
-    /// All files with their paths, in order.
+    /// All files with their paths, in order, without those of granted folders.
     pub(crate) fn files(&self) -> Vec<(String, Arc<File>)> {
         let mut found = Vec::new();
         self.collect("", &mut found);
@@ -249,6 +293,7 @@ impl Folder {
         for (name, entry) in &*self.entries.lock() {
             match entry {
                 Entry::File(file) => found.push((format!("{before}{name}"), Arc::clone(file))),
+                Entry::Folder(folder) if folder.is_sealed() => {}
                 Entry::Folder(folder) => folder.collect(&format!("{before}{name}/"), found),
             }
         }
@@ -337,6 +382,15 @@ impl Place {
         Ok(entry)
     }
 
+    /// Refuses to change what is granted, and where it is.
+    fn writable(&self) -> Result<(), ErrorCode> {
+        match self.entry() {
+            Ok(Entry::Folder(folder)) => folder.quota.writable()?,
+            Ok(Entry::File(_)) | Err(_) => {}
+        }
+        self.folder.quota.writable()
+    }
+
     /// Makes a file there, where nothing is.
     pub(super) fn create_file(&self) -> Result<Arc<File>, ErrorCode> {
         let name = self.name.as_ref().ok_or(ErrorCode::Exist)?;
@@ -350,6 +404,7 @@ impl Place {
 
     /// Makes a folder there.
     pub(super) fn create_folder(&self) -> Result<(), ErrorCode> {
+        self.writable()?;
         let name = self.name.as_ref().ok_or(ErrorCode::Exist)?;
         if self.folder.get(name).is_some() {
             return Err(ErrorCode::Exist);
@@ -365,6 +420,7 @@ impl Place {
 
     /// Removes the file there.
     pub(super) fn remove_file(&self) -> Result<(), ErrorCode> {
+        self.writable()?;
         let name = self.name.as_ref().ok_or(ErrorCode::IsDirectory)?;
         self.entry()?.file()?;
         self.folder.entries.lock().remove(name);
@@ -373,6 +429,7 @@ impl Place {
 
     /// Removes the empty folder there.
     pub(super) fn remove_folder(&self) -> Result<(), ErrorCode> {
+        self.writable()?;
         let name = self.name.as_ref().ok_or(ErrorCode::Busy)?;
         if !self.entry()?.folder()?.entries.lock().is_empty() {
             return Err(ErrorCode::NotEmpty);
@@ -383,6 +440,8 @@ impl Place {
 
     /// Moves what is there to another place. A file replaces a file, a folder an empty folder.
     pub(super) fn rename(&self, to: &Self) -> Result<(), ErrorCode> {
+        self.writable()?;
+        to.writable()?;
         let (Some(from_name), Some(to_name)) = (&self.name, &to.name) else { return Err(ErrorCode::Busy) };
         let moved = self.entry()?;
         match (&moved, to.entry()) {
