@@ -6,7 +6,7 @@ import { Problem, hang, later, start } from "wfhost/testing";
 
 const suite = new URL("../../suite/javascript/suite.js", import.meta.url);
 const scenarios = JSON.parse(readFileSync(new URL("../../suite/scenarios.json", import.meta.url)));
-const traits = ["exceptions", "rounds"];
+const traits = ["exceptions", "rounds", "promises"];
 // What a process does when its host dies is the real host's.
 const wanted = ({ needs = [], actions = [] }) => needs.every((trait) => traits.includes(trait)) && !actions.some((action) => "die" in action);
 

@@ -65,6 +65,12 @@ export async function renew(ctx, { left, seen }) {
 
 export const never = () => new Promise(() => {});
 
+export async function turns(ctx, { n }) {
+  let sum = 0;
+  for (let i = 0; i < n; i++) sum += await Promise.resolve(1);
+  return sum;
+}
+
 export function nested(ctx, { depth }) {
   let list = [];
   for (let i = 1; i < depth; i++) list = [list];

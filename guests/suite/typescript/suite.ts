@@ -79,6 +79,12 @@ export async function renew(ctx: Context, { left, seen }: { left: number; seen: 
 
 export const never = () => new Promise<never>(() => {});
 
+export async function turns(ctx: Context, { n }: { n: number }) {
+  let sum = 0;
+  for (let i = 0; i < n; i++) sum += await Promise.resolve(1);
+  return sum;
+}
+
 export function nested(ctx: Context, { depth }: { depth: number }): Json {
   let list: Json[] = [];
   for (let i = 1; i < depth; i++) list = [list];
