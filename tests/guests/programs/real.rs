@@ -92,6 +92,18 @@ fn htmlq_selects_in_html() {
 }
 
 #[test]
+fn zstd_packs_and_unpacks() {
+    let text = "a text ".repeat(100);
+    let pack = json!({ "args": ["-q", "in.txt", "-o", "out.zst"], "files": { "in.txt": text } });
+    let Some(packed) = run_real("zstd", &pack) else { return };
+    let packed = &packed["files"]["out.zst"];
+    // The magic number in base64.
+    assert!(packed["bytes"].as_str().unwrap().starts_with("KLUv/"), "{packed}");
+    let unpacked = run_real("zstd", &json!({ "args": ["-d", "-c"], "stdin": packed })).unwrap();
+    assert_eq!(unpacked["stdout"], text);
+}
+
+#[test]
 fn python_runs_with_its_library_and_leaves_files() {
     let main = "import sys, json, collections\n\
         words = collections.Counter(sys.stdin.read().split())\n\
