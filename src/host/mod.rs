@@ -42,7 +42,9 @@ pub(crate) use durable::exposed;
 pub use durable::{Journal, RecoverError};
 pub use error::{HostError, LoadError};
 pub use handler_catalog::HandlerCatalog;
-pub use load::{CompileNotice, Workflow};
+#[cfg(feature = "cli")]
+pub(crate) use load::stored_line;
+pub use load::{ChangedScript, CompileNotice, Workflow};
 pub use manifest::RunManifest;
 pub use outcome::{Outcome, Status};
 pub use projection::{Line, RunProjection};

@@ -84,3 +84,33 @@ fn python_without_its_engine_is_refused_with_the_way_out() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("wfhost engine python") && said.contains("script-py.wasm"), "{said}");
 }
+
+#[test]
+fn a_script_that_was_mended_is_named_with_the_command_that_takes_it() {
+    let flow = "steps:\n  - id: row\n    for-each: [ 1, 2, 3 ]\n    uses: ./row.js\n    with: '${ .item }'\n";
+    let world = World::new(flow);
+    let folder = Path::new(&world.file).parent().unwrap().to_owned();
+    let parse = |wrong: u32| {
+        let text = format!("export const parse = (n) => {{\n  if (n === {wrong}) throw new Error(`no ${{n}}`);\n}};\n");
+        std::fs::write(folder.join("parse.js"), text).unwrap();
+    };
+    let row = "import { parse } from './parse.js';\nexport const run = (ctx, n) => parse(n);\n";
+    std::fs::write(folder.join("row.js"), row).unwrap();
+    parse(2);
+    let told = |words: &[&str]| {
+        let output = world.does(words);
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    let with = format!("./row.js={}", folder.join("row.js").display());
+    let failed = told(&["run", &world.file, "--run-id", "r"]);
+    assert!(failed.contains("once parse.js is corrected") && failed.contains(&with), "{failed}");
+    parse(9);
+    let status = told(&["status", "r"]);
+    assert!(status.contains("parse.js:2 |   if (n === 2) throw"), "{status}");
+    assert!(status.contains("parse.js has changed since the run began") && status.contains(&with), "{status}");
+    let again = told(&["retry", "r"]);
+    assert!(again.contains("parse.js has changed; this retry uses the text"), "{again}");
+    let mended = told(&["retry", "r", "--with", &with]);
+    assert!(mended.contains("1 of 3 items") || mended.contains("taken over"), "{mended}");
+    assert!(!mended.contains("has changed"), "{mended}");
+}

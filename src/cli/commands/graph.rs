@@ -3,7 +3,7 @@
 use crate::cli::args::host::CacheArguments;
 use crate::cli::args::workflow::load;
 use crate::cli::exit::Exit;
-use crate::cli::terminal::{Terminal, print, print_json};
+use crate::cli::terminal::{Terminal, print, print_json, printable};
 use crate::workflow::plan::GraphStyle;
 use clap::{Args, ValueEnum, ValueHint};
 use std::path::PathBuf;
@@ -50,10 +50,11 @@ pub(in crate::cli) fn graph(command: &Arguments, terminal: Terminal) -> anyhow::
         print_json(&workflow.plan().graph_view())?;
         return Ok(Exit::Success);
     }
-    print(&workflow.plan().graph(match command.format {
+    let graph = workflow.plan().graph(match command.format {
         GraphFormat::Text => GraphStyle::Text,
         GraphFormat::Mermaid => GraphStyle::Mermaid,
         GraphFormat::Dot => GraphStyle::Dot,
-    }))?;
+    });
+    print(&printable(&graph))?;
     Ok(Exit::Success)
 }

@@ -3,12 +3,16 @@
 use crate::cli::args::values::{self, Substitution};
 use crate::cli::commands::new_run::{ChangeArguments, NewArguments, Original, Started, new_run, rerun_error};
 use crate::cli::exit::Exit;
+use crate::cli::report::hints::with_changed;
 use crate::cli::store::runs_of;
 use crate::cli::terminal::Terminal;
 use crate::cli::watch::session::Session;
 use crate::host::{Host, RetryOptions, RunOptions, Workflow};
 use crate::workflow::interpreter::Rerun;
 use clap::Args;
+
+/// Scripts that are noted. Arbitrary: a few lines.
+const NOTED_MAX: usize = 3;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -105,6 +109,11 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
                 session.note(line);
             }
         }
+        if command.others.is_empty() && command.changes.workflow.is_none() {
+            for line in other_scripts(workflow, id, command.from.as_deref()) {
+                session.note(line);
+            }
+        }
         for line in crate::cli::report::retry_plan::summary(&retrial) {
             session.note(line);
         }
@@ -126,4 +135,19 @@ fn other_file(workflow: &Workflow, id: &str, from: Option<&str>) -> Vec<String> 
         format!("to use the new one: wfhost retry {id}{from} --workflow {file}"),
     ];
     if is_other { lines.into() } else { Vec::new() }
+}
+
+/// The notes about scripts that have changed since the run was started.
+fn other_scripts(workflow: &Workflow, id: &str, from: Option<&str>) -> Vec<String> {
+    let from = from.map_or_else(String::new, |step| format!(" --from {step}"));
+    let changed = workflow.changed_scripts();
+    let lines = changed.iter().take(NOTED_MAX).flat_map(|script| {
+        let file = &script.file;
+        let told = format!("{file} has changed; this retry uses the text that the run was started with");
+        [
+            told,
+            format!("to use the new one: wfhost retry {id}{from} {}", with_changed(workflow.source().name(), script)),
+        ]
+    });
+    lines.collect()
 }

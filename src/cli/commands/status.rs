@@ -4,7 +4,7 @@ use crate::cli::args::data::DataArguments;
 use crate::cli::commands::listing::{SILENT, run_json, status_name};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
-use crate::cli::report::hints::{check_first, retry_hint};
+use crate::cli::report::hints::{check_first, retry_hint, with_changed};
 use crate::cli::report::journal::{FULL, FULL_HINT, removal_hint};
 use crate::cli::report::pending_acts::PendingAct;
 use crate::cli::report::unresponsive::from_records;
@@ -12,8 +12,9 @@ use crate::cli::report::{pending_acts, reasons, waits};
 use crate::cli::store::{LiveStatus, Ownership, live_status};
 use crate::cli::table::{Table, counted, moment, rfc3339, took};
 use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
-use crate::host::RunProjection;
+use crate::host::component_store::ComponentStore;
 use crate::host::control::{RunState, RunStatus};
+use crate::host::{ChangedScript, RunManifest, RunProjection, stored_line};
 use crate::journal::Stored;
 use crate::process::{Payload, Pid, ProblemClass};
 use crate::run::Origin;
@@ -62,6 +63,9 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) data: DataArguments,
 }
 
+/// Scripts that have changed that are named. Arbitrary: a few lines.
+const NOTED_MAX: usize = 3;
+
 pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let (runs, mut stored) = command.data.find(&command.run)?;
     let ownership = runs.ownership(&stored)?;
@@ -94,15 +98,26 @@ pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<
         say(&terminal.warning_text(FULL, Some(FULL_HINT)));
     }
     let resume = runs.resume_command(&stored.id);
-    let view =
-        RunView { resume, stored, ownership, projection, live, silent: silent.is_some(), pending, damage, is_readable };
-    let file = about.map_or_else(|_| "unknown".to_owned(), |about| about.file);
+    let manifest = about.ok();
+    let file = manifest.as_ref().map_or_else(|| "unknown".to_owned(), |manifest| manifest.file.clone());
+    let has_failed = matches!(stored.status, Some(EndStatus::Failed | EndStatus::TimedOut));
+    let scripts = manifest.filter(|_| has_failed).map(|manifest| (manifest, ComponentStore::of(&runs.folder)));
+    let changed = scripts.as_ref().map(|(manifest, stored)| ChangedScript::of(manifest, stored));
+    let silent = silent.is_some();
+    let view = RunView { resume, stored, ownership, projection, live, silent, pending, damage, is_readable, scripts };
     if command.json {
         print_json(&view.to_json(&file))?;
     } else {
         print(&printable(&view.text(&file)))?;
         for hint in view.hints() {
             terminal.hint(&hint);
+        }
+        for script in changed.iter().flatten().take(NOTED_MAX) {
+            let (id, with) = (&view.stored.id, with_changed(&file, script));
+            terminal.hint(&format!(
+                "{} has changed since the run began; to use the new one: wfhost retry {id} {with}",
+                script.file
+            ));
         }
     }
     Ok(Exit::Success)
@@ -153,6 +168,8 @@ struct RunView {
     damage: Option<String>,
     /// Its records can be read; else the projection is empty.
     is_readable: bool,
+    /// Of one that has failed: where its scripts are stored.
+    scripts: Option<(RunManifest, ComponentStore)>,
 }
 
 impl RunView {
@@ -315,7 +332,16 @@ impl RunView {
             Err(problem) => {
                 let cause = problem.data.as_ref().map(|data| data.to_value()["cause"].take());
                 let said = cause.as_ref().and_then(reasons::said).map_or_else(String::new, |said| said + "\n");
-                format!("\n{}\n{said}", in_line(&problem.to_string()))
+                let data = cause.as_ref().map(|cause| &cause["data"]);
+                let line = self
+                    .scripts
+                    .as_ref()
+                    .zip(data)
+                    .and_then(|((manifest, stored), data)| stored_line(manifest, stored, data));
+                let line = line.map_or_else(String::new, |line| format!("  {}\n", in_line(&line)));
+                // The lines after the first are a stack, which `--json` has.
+                let text = problem.to_string();
+                format!("\n{}\n{line}{said}", in_line(text.lines().next().unwrap_or_default()))
             }
         }
     }

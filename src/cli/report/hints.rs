@@ -1,10 +1,11 @@
 //! What a user could do about a problem of a run, by its kind: the flag to give, or the line to add
 //! to the file. There is no hint if none is known to help.
 
-use crate::cli::report::invocation::Invocation;
+use crate::cli::report::invocation::{Invocation, shell_quoted};
 use crate::cli::report::units::{amount, exact_duration, size};
 use crate::dispatch::kind as call;
 use crate::guest::OUT_OF_FUEL;
+use crate::host::ChangedScript;
 use crate::process::Limits;
 use crate::process::problem::kind;
 use crate::workflow::expression::TOO_EXPENSIVE;
@@ -127,6 +128,22 @@ impl Failure<'_> {
 pub(in crate::cli) fn check_first(retry: Option<&str>) -> String {
     let look = "whether it happened is unknown: check before you run it again";
     retry.map_or_else(|| look.to_owned(), |retry| format!("{look}: {retry} (with its former key)"))
+}
+
+/// The flag with which a retry takes a script as it is now.
+pub(in crate::cli) fn with_changed(workflow: &str, script: &ChangedScript) -> String {
+    match &script.source {
+        Some(path) => {
+            let path = path.display().to_string();
+            format!("--with {}", shell_quoted(&format!("{}={}", script.component, plain(&path))))
+        }
+        None => format!("--workflow {}", shell_quoted(workflow)),
+    }
+}
+
+/// A path without `./` in it.
+fn plain(path: &str) -> String {
+    path.trim_start_matches("./").replace("/./", "/")
 }
 
 /// How to go on with a run that did not succeed.

@@ -10,9 +10,12 @@ use crate::host::{Outcome, Status, Workflow};
 use crate::process::Problem;
 use crate::run::Uncertain;
 use crate::workflow::diagnostics::Excerpt;
+use crate::workflow::model::INLINE;
+use crate::workflow::plan::Action;
 use crate::workflow::syntax::Source;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
+use std::path::Path;
 
 /// Failed steps that are listed besides the first. Arbitrary: some lines.
 const ALSO_MAX: usize = 20;
@@ -126,8 +129,26 @@ impl Report<'_> {
             STDIN => "FILE",
             file => file,
         };
+        if let Some((script, given)) = self.script_of(failure) {
+            let command = self.invocation.with("--with", &given, true)?;
+            return Some(format!("to continue once {script} is corrected: {command}"));
+        }
         let command = self.invocation.with("--workflow", file, false)?;
         Some(format!("to continue once {file} is corrected: {command}"))
+    }
+
+    /// The file of the script that failed, and how a retry is given the script as it is then.
+    fn script_of(&self, failure: &FailedRun<'_>) -> Option<(String, String)> {
+        let file = failure.excerpt(self.workflow)?.file;
+        let plan = self.workflow.plan();
+        let Action::Uses { component, .. } = &plan.node(failure.step.as_deref()?)?.action else { return None };
+        let component = plan.components.iter().find(|one| one.name == *component)?;
+        if file == self.workflow.source().name() || component.source.starts_with(INLINE) {
+            return None;
+        }
+        let folder = Path::new(self.workflow.source().name()).parent().unwrap_or(Path::new("."));
+        let source = component.source.trim_start_matches("./");
+        Some((file, format!("{}={}", component.name, folder.join(source).display())))
     }
 }
 

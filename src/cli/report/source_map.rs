@@ -1,7 +1,7 @@
 //! From the JSON Pointer in a problem of a run to a position in the workflow file.
 
 use crate::cli::terminal::{Terminal, in_line, printable};
-use crate::workflow::diagnostics::Excerpt;
+use crate::workflow::diagnostics::{Excerpt, shown};
 use crate::workflow::expression::TextTemplate;
 use crate::workflow::syntax::{self, Content, Node, ScalarOffsets, Source, Span};
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet, renderer::DecorStyle};
@@ -110,7 +110,7 @@ fn snippet<'s>(
 ) -> Snippet<'s, annotate_snippets::Annotation<'s>> {
     let line = text.get(span.range()).unwrap_or("").split('\n').next().unwrap_or("").trim_end();
     let start = (span.start as usize).min(text.len());
-    Snippet::source(text).path(file).annotation(kind.span(start..start + line.len()))
+    Snippet::source(shown(text)).path(in_line(file)).annotation(kind.span(start..start + line.len()))
 }
 
 /// A problem as users read it.

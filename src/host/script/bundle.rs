@@ -1,6 +1,6 @@
 //! The sources of a script as one file, for the store of components.
 
-use super::ENGINE;
+use super::{ENGINE, Folder};
 use crate::guest::{ScriptForm, ScriptSource};
 use serde::{Deserialize, Serialize};
 
@@ -77,6 +77,16 @@ impl Bundle {
             within && source.path == path
         })?;
         Some((&entry.source, entry.written.as_deref().unwrap_or(&entry.source.text)))
+    }
+
+    /// The first file of it that is another one now, or gone.
+    pub(crate) fn changed(&self, folder: &Folder) -> Option<&str> {
+        let modules = self.sources.iter().filter(|entry| entry.source.form == ScriptForm::Module);
+        let is_other = |entry: &&Entry| {
+            let written = entry.written.as_ref().unwrap_or(&entry.source.text);
+            folder.read(&entry.source.path).ok().as_ref() != Some(written)
+        };
+        modules.filter(is_other).map(|entry| entry.source.path.as_str()).next()
     }
 
     /// A digest of what it does, without its place in a workflow file.

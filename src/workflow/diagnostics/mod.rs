@@ -11,6 +11,7 @@ mod render;
 mod suggest;
 
 use super::source::{Source, Span};
+pub(crate) use render::shown;
 use std::fmt;
 pub(crate) use suggest::{all_of, closest, one_of, plain};
 

@@ -4,6 +4,7 @@ use super::{Diagnostic, Diagnostics, Excerpt};
 use crate::workflow::source::{Source, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::fmt::Write;
 
 pub(super) fn render(problems: &Diagnostics, colours: bool) -> String {
@@ -23,8 +24,9 @@ pub(super) fn render(problems: &Diagnostics, colours: bool) -> String {
 
 fn group<'a>(source: &'a Source, problem: &'a Diagnostic) -> Group<'a> {
     let main = if problem.excerpt.is_some() { AnnotationKind::Context } else { AnnotationKind::Primary };
-    let mut snippet =
-        Snippet::source(source.text()).path(source.name()).annotation(main.span(visible(source, problem.span)));
+    let mut snippet = Snippet::source(shown(source.text()))
+        .path(escape(source.name()))
+        .annotation(main.span(visible(source, problem.span)));
     for (span, label) in &problem.related {
         snippet = snippet.annotation(AnnotationKind::Context.span(visible(source, *span)).label(label.as_str()));
     }
@@ -32,7 +34,7 @@ fn group<'a>(source: &'a Source, problem: &'a Diagnostic) -> Group<'a> {
     let mut group = match &problem.excerpt {
         Some(Excerpt { file, text, span }) => {
             let cause = AnnotationKind::Primary.span(first_line(text, *span));
-            title.element(Snippet::source(text.as_str()).path(file.as_str()).annotation(cause)).element(snippet)
+            title.element(Snippet::source(shown(text)).path(escape(file)).annotation(cause)).element(snippet)
         }
         None => title.element(snippet),
     };
@@ -53,12 +55,32 @@ fn first_line(text: &str, span: Span) -> std::ops::Range<usize> {
     start..start + line.len()
 }
 
+/// A source to show lines of: what could steer a terminal is replaced by characters of as many
+/// bytes, so that spans stay. The renderer itself replaces control characters of one byte.
+pub(crate) fn shown(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| !c.is_ascii() && (c.is_control() || turns(c));
+    if !text.chars().any(steers) {
+        return Cow::Borrowed(text);
+    }
+    let replaced = |c: char| match c.len_utf8() {
+        _ if !steers(c) => c,
+        2 => '\u{a4}',
+        _ => char::REPLACEMENT_CHARACTER,
+    };
+    Cow::Owned(text.chars().map(replaced).collect())
+}
+
+/// Whether a character changes the direction of text, or ends a line for some terminals.
+fn turns(c: char) -> bool {
+    let is_bidi = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    is_bidi || matches!(c, '\u{61c}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
+}
+
 /// Escapes control characters, and those that change the direction of text, for a terminal.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if (c.is_control() && c != '\n') || turns {
+        if (c.is_control() && c != '\n') || turns(c) {
             out.extend(c.escape_default());
         } else {
             out.push(c);

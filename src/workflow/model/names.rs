@@ -43,7 +43,7 @@ pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -
     } else if path.starts_with(INLINE) {
         Diagnostic::new("source", "a script in the workflow file has no name", span)
             .hint("write it under `script`, or put it into a file: uses: ./program.js")
-    } else if path.is_empty() || path.contains('\0') {
+    } else if path.is_empty() || path.chars().any(char::is_control) {
         Diagnostic::new("source", "not a path", span)
     } else {
         return true;

@@ -42,7 +42,7 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
         return workflow;
     }
     let Some(fields) = Fields::read(root, &KEYS, problems) else { return workflow };
-    workflow.name = fields.get("name").and_then(|node| fixed_text(node, "name", problems)).map(str::to_owned);
+    workflow.name = fields.get("name").and_then(|node| read_name(node, problems));
     if let Some(node) = fields.get("description") {
         text(node, "description", problems);
     }
@@ -84,6 +84,16 @@ fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnost
             None => workflow.unread_components.push(entry.key.clone()),
         }
     }
+}
+
+/// Reads `name:`, which lists and reports show in a line.
+fn read_name(node: &Node, problems: &mut Diagnostics) -> Option<String> {
+    let name = fixed_text(node, "name", problems)?;
+    if name.chars().any(char::is_control) {
+        problems.push(Diagnostic::new("name", "a name has no line ends, nor other control characters", node.span));
+        return None;
+    }
+    Some(name.to_owned())
 }
 
 fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<ComponentDecl> {

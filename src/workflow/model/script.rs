@@ -116,6 +116,19 @@ pub(super) fn read_script(entry: &Entry, problems: &mut Diagnostics) -> Option<I
     }
 }
 
+/// What an expression of the workflow reads, if the text of a script has one. In no language does a
+/// path begin so.
+fn expression(text: &str) -> Option<&'static str> {
+    let rests = text.split("${").skip(1).filter_map(|rest| rest.trim_start().strip_prefix('.'));
+    let mut named = rests.filter_map(|rest| {
+        ["inputs", "steps", "item", "run"].into_iter().find(|name| {
+            rest.strip_prefix(name)
+                .is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_'))
+        })
+    });
+    named.next()
+}
+
 fn body(node: &Node, language: ScriptLanguage, problems: &mut Diagnostics) -> Option<InlineScript> {
     text(node, "script", problems)?;
     let scalar = node.as_scalar()?;
@@ -130,6 +143,13 @@ fn body(node: &Node, language: ScriptLanguage, problems: &mut Diagnostics) -> Op
             _ => "for a file, write uses: ./program.js",
         };
         problems.push(Diagnostic::new("value", message, node.span).hint(hint));
+        return None;
+    }
+    if let Some(name) = expression(&scalar.text) {
+        let message = format!("`${{ .{name}` is no expression in a script");
+        let hint =
+            format!("give it as data, with: {{ value: \"${{ .{name}… }}\" }}, and read input.value in the script");
+        problems.push(Diagnostic::new("expression", message, node.span).hint(hint));
         return None;
     }
     Some(InlineScript { language, span: node.span, scalar: scalar.clone() })

@@ -1,5 +1,5 @@
-//! Folders that a program is granted: it reads them, changes nothing, and a durable run goes on with
-//! what they held when it began.
+//! Folders that a program is granted: it reads them, changes nothing, and a durable run goes on
+//! with what they held when it began.
 
 use super::*;
 use crate::support::builder;
