@@ -5,8 +5,8 @@
 //! preempted like any guest, and ends with what the program has left ([`outcome`]).
 //!
 //! - **C1** A program sees what its input gives it ([`invocation`]) and what it was granted when it
-//!   was loaded ([`granted`]), and nothing else: no file, no network and no clock of the machine. The
-//!   same input at the same time has the same output, so a replay runs it again.
+//!   was loaded ([`granted`]), and nothing else: no file, no network and no clock of the machine.
+//!   The same input at the same time has the same output, so a replay runs it again.
 //! - **C2** Nothing it writes is dropped in silence: what is beyond a bound ends it with a problem.
 //! - **C3** It is not snapshotted: what it is between two steps is either its input, or its end.
 
