@@ -1,7 +1,7 @@
 //! A process that runs a program.
 
 use super::granted::GrantedFolders;
-use super::invocation::{Expected, Invocation};
+use super::invocation::{Expected, Given, Invocation};
 use super::{Loaded, RUN, outcome};
 use crate::guest::context::{Context, prepare};
 use crate::guest::death::{Phase, classify, host_fault};
@@ -45,7 +45,7 @@ enum State {
 struct Step {
     future: Pin<Box<dyn Future<Output = Ended> + Send>>,
     budget: u64,
-    given: BTreeMap<String, blake3::Hash>,
+    given: BTreeMap<String, Given>,
     expected: Expected,
 }
 

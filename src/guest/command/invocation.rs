@@ -12,7 +12,7 @@
 //! ```
 
 use super::granted::GrantedFolders;
-use crate::guest::wasi::files::tree::{BYTES_MAX, ENTRIES_MAX, Folder};
+use crate::guest::wasi::files::tree::{BYTES_MAX, ENTRIES_MAX, File, Folder};
 use crate::process::{Json, Payload, Problem};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -64,8 +64,22 @@ pub(super) struct Invocation {
     pub(super) stdin: Bytes,
     pub(super) root: Arc<Folder>,
     /// The files that it begins with, to tell which it has changed.
-    pub(super) given: BTreeMap<String, blake3::Hash>,
+    pub(super) given: BTreeMap<String, Given>,
     pub(super) expected: Expected,
+}
+
+/// A file that a program begins with.
+#[derive(Debug)]
+pub(super) struct Given {
+    bytes: u64,
+    hash: blake3::Hash,
+}
+
+impl Given {
+    /// Whether a file still is as it was given. Only one of the same size is read.
+    pub(super) fn is(&self, file: &File) -> bool {
+        file.len() == self.bytes && blake3::hash(&file.bytes()) == self.hash
+    }
 }
 
 /// What is made of what a program leaves.
@@ -113,7 +127,7 @@ impl Invocation {
             let content = content(&value).map_err(|why| bad(format!("the file `{path}`: {why}")))?;
             let place = path.strip_prefix('/').unwrap_or(&path);
             root.put(place, &content).map_err(|error| bad(format!("the file `{path}` cannot be made: {error}")))?;
-            given.insert(place.to_owned(), blake3::hash(&content));
+            given.insert(place.to_owned(), Given { bytes: content.len() as u64, hash: blake3::hash(&content) });
         }
         let stdin = stdin.as_ref().map_or(Ok(Vec::new()), content).map_err(|why| bad(format!("stdin: {why}")))?;
         Ok(Self {

@@ -3,13 +3,16 @@
 //! `{ stdout, stderr, code, files }`. `stdout` is what `parse` makes of it; `stderr` is text;
 //! `files` has the content of files by path: text, or `{ bytes: base64 }` where it is not UTF-8.
 
-use super::invocation::{Expected, Parse};
+use super::invocation::{Expected, Given, Parse};
 use crate::guest::wasi::World;
+use crate::guest::wasi::files::tree::File;
 use crate::process::{Json, Limits, Payload, Problem, ProblemClass, problem::kind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
 
 /// Characters of standard error that a problem quotes: the last ones. Arbitrary.
 const QUOTED_MAX: usize = 2_000;
@@ -24,7 +27,7 @@ const DATA_BYTES_MAX: usize = 16 << 10;
 pub(super) fn of(
     code: u8,
     world: &World,
-    given: &BTreeMap<String, blake3::Hash>,
+    given: &BTreeMap<String, Given>,
     expected: &Expected,
     limits: &Limits,
 ) -> Result<Payload, Problem> {
@@ -37,18 +40,22 @@ pub(super) fn of(
         "stdout": parsed(stdout, expected.parse)?,
         "stderr": errors,
         "code": code,
-        "files": files(world, given, expected)?,
+        "files": files(world, given, expected, limits)?,
     });
     let output = Json::from_value(&output);
     let bytes = output.as_bytes().len() as u64;
     if bytes > limits.payload_bytes {
-        let detail = format!(
-            "{bytes} bytes of at most {}; `outputs` names the files that are wanted, `limits: {{ payload: … }}` allows more",
-            limits.payload_bytes
-        );
-        return Err(Problem::new(kind::TOO_LARGE, "The program's output is larger than allowed").with_detail(detail));
+        return Err(too_large(bytes, limits));
     }
     Ok(Payload::Json(output))
+}
+
+fn too_large(bytes: u64, limits: &Limits) -> Problem {
+    let detail = format!(
+        "{bytes} bytes of at most {}; `outputs` names the files that are wanted, `limits: {{ payload: … }}` allows more",
+        limits.payload_bytes
+    );
+    Problem::new(kind::TOO_LARGE, "The program's output is larger than allowed").with_detail(detail)
 }
 
 /// The problem of a program that was not expected to end with this code.
@@ -116,35 +123,45 @@ fn text(bytes: Vec<u8>) -> Value {
     }
 }
 
-/// The files that are wanted.
+/// The files that are wanted. No more of them is read than an output may have: a program has files
+/// of many times that size, and what is done with them here costs it no fuel.
 fn files(
     world: &World,
-    given: &BTreeMap<String, blake3::Hash>,
+    given: &BTreeMap<String, Given>,
     expected: &Expected,
+    limits: &Limits,
 ) -> Result<Map<String, Value>, Problem> {
     let all = world.root().files();
-    let Some(wanted) = &expected.outputs else {
-        let is_new = |path: &String, bytes: &[u8]| given.get(path) != Some(&blake3::hash(bytes));
-        let changed = all.into_iter().map(|(path, file)| (path, file.bytes()));
-        return Ok(changed
-            .filter(|(path, bytes)| is_new(path, bytes))
-            .map(|(path, bytes)| (path, text(bytes)))
-            .collect());
+    let wanted: Vec<(String, Arc<File>)> = match &expected.outputs {
+        None => all.into_iter().filter(|(path, file)| given.get(path).is_none_or(|given| !given.is(file))).collect(),
+        Some(names) => named(all, names)?,
     };
-    let mut found = Map::new();
-    for name in wanted {
-        let place = name.strip_prefix('/').unwrap_or(name);
-        let is_wanted = |path: &String| path == place || place.ends_with('/') && path.starts_with(place);
-        let before = found.len();
-        for (path, file) in all.iter().filter(|(path, _)| is_wanted(path)) {
-            found.insert(path.clone(), text(file.bytes()));
-        }
-        if found.len() == before && !place.ends_with('/') {
-            let detail = format!("`{name}`, which `outputs` names");
+    let bytes: u64 = wanted.iter().map(|(path, file)| path.len() as u64 + file.len()).sum();
+    if bytes > limits.payload_bytes {
+        return Err(too_large(bytes, limits));
+    }
+    Ok(wanted.into_iter().map(|(path, file)| (path, text(file.bytes()))).collect())
+}
+
+/// The files that `outputs` names, each once. Names are looked up: there may be many of both.
+fn named(all: Vec<(String, Arc<File>)>, names: &[String]) -> Result<Vec<(String, Arc<File>)>, Problem> {
+    let all: BTreeMap<String, Arc<File>> = all.into_iter().collect();
+    let places: BTreeSet<&str> = names.iter().map(|name| name.strip_prefix('/').unwrap_or(name)).collect();
+    let mut found = BTreeMap::new();
+    for place in places {
+        if place.ends_with('/') || place.is_empty() {
+            let below = all
+                .range::<str, _>((Bound::Included(place), Bound::Unbounded))
+                .take_while(|(path, _)| path.starts_with(place));
+            found.extend(below.map(|(path, file)| (path.clone(), Arc::clone(file))));
+        } else if let Some(file) = all.get(place) {
+            found.insert(place.to_owned(), Arc::clone(file));
+        } else {
+            let detail = format!("`{place}`, which `outputs` names");
             return Err(Problem::new("missing-file", "The program has not left a file").with_detail(detail));
         }
     }
-    Ok(found)
+    Ok(found.into_iter().collect())
 }
 
 #[cfg(test)]
