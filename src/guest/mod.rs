@@ -67,6 +67,7 @@ pub use cache::{CacheUse, CodeCache, Prepared};
 pub use command::{GRANTED_BYTES_MAX, GRANTED_ENTRIES_MAX, GrantedFolders, WasiCommand};
 pub use compiler::{CancelOnDrop, Cancellation, CompileLimits, Compiler, serve_compiler};
 pub use component::Component;
+pub use componentize::PROGRAM_BYTES_MAX;
 #[cfg(feature = "cli")]
 pub(crate) use componentize::rewrite;
 pub(crate) use death::OUT_OF_FUEL;

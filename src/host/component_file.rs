@@ -1,6 +1,6 @@
 //! Reading the files of components, and explaining what a file is instead.
 
-use crate::guest::{COMPONENT_BYTES_MAX, LoadError};
+use crate::guest::{LoadError, PROGRAM_BYTES_MAX};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
@@ -12,7 +12,7 @@ const HEAD_BYTES: usize = 512;
 const HOW: &str = "docs/guests.md tells how a component is built: in Rust for the target wasm32-unknown-unknown, otherwise of a core \
     module by wasm-tools component new module.wasm -o component.wasm";
 
-/// Reads a component's file, up to one byte more than may be compiled.
+/// Reads a component's file, up to one byte more than any may have.
 ///
 /// # Errors
 /// Fails if it cannot be read, or is no file: a pipe might never end.
@@ -25,7 +25,7 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !kind.is_file() {
         return Err(io::Error::other("it is a device or a pipe, and no file"));
     }
-    let most = COMPONENT_BYTES_MAX as u64 + 1;
+    let most = PROGRAM_BYTES_MAX as u64 + 1;
     // One more than the file has, so that its end is found without another allocation.
     let mut bytes = Vec::with_capacity(metadata.len().min(most) as usize + 1);
     File::open(path)?.take(most).read_to_end(&mut bytes)?;

@@ -100,11 +100,11 @@ impl WasiCommand {
         cancellation: &Cancellation,
         compiling: &dyn Fn(),
     ) -> Result<Self, LoadError> {
-        if bytes.len() > BYTES_MAX {
+        let is_module = wasmparser::Parser::is_core_wasm(bytes);
+        if !is_module && bytes.len() > BYTES_MAX {
             return Err(LoadError::TooLarge { bytes: bytes.len(), bytes_max: BYTES_MAX });
         }
         let digest = format!("blake3:{}", blake3::hash(bytes).to_hex());
-        let is_module = wasmparser::Parser::is_core_wasm(bytes);
         let adapted = if is_module { Some(componentize::command(bytes)?) } else { None };
         let bytes = adapted.as_deref().unwrap_or(bytes);
         let prepare = || {

@@ -3,22 +3,20 @@
 //! memory before anything else runs: half of what it can get, or a bit more, up to 1 GiB. Its
 //! `memory.grow` gives out the reserve, and what the adapter asks for comes after it.
 
+use super::counts::{Counts, START};
 use super::sections::rewrite;
 use wasm_encoder::reencode::{self, Reencode, RoundtripReencoder};
 use wasm_encoder::{
     BlockType, CodeSection, ConstExpr, ExportKind, ExportSection, Function, FunctionSection, GlobalSection, GlobalType,
     Instruction, TypeSection, ValType,
 };
-use wasmparser::{ExternalKind, FunctionBody, Operator, Parser, Payload, TypeRef};
+use wasmparser::{FunctionBody, Operator, Parser, Payload};
 
 /// The section in which Go's linker identifies its output.
 const BUILD_ID: &str = "go:buildid";
 
 /// The pages that are tried first: 1 GiB. Then half as many, and so on.
 const RESERVE_PAGES: i32 = 16_384;
-
-/// The export that starts a program.
-const START: &str = "_start";
 
 /// Whether Go has made the module, as a program whose memory nothing but Go manages.
 pub(super) fn is_go(module: &[u8]) -> bool {
@@ -38,50 +36,7 @@ pub(super) fn is_go(module: &[u8]) -> bool {
     is_go
 }
 
-/// What of the module the new functions must know.
-#[derive(Clone, Copy, Default)]
-struct Counts {
-    types: u32,
-    functions: u32,
-    globals: u32,
-    start: u32,
-}
-
 impl Counts {
-    fn of(module: &[u8]) -> wasmtime::Result<Self> {
-        let mut counts = Self::default();
-        for payload in Parser::new(0).parse_all(module) {
-            match payload? {
-                Payload::TypeSection(section) => {
-                    for group in section {
-                        counts.types += group?.types().len() as u32;
-                    }
-                }
-                Payload::ImportSection(section) => {
-                    for import in section.into_imports() {
-                        match import?.ty {
-                            TypeRef::Func(_) | TypeRef::FuncExact(_) => counts.functions += 1,
-                            TypeRef::Global(_) => counts.globals += 1,
-                            _ => {}
-                        }
-                    }
-                }
-                Payload::FunctionSection(section) => counts.functions += section.count(),
-                Payload::GlobalSection(section) => counts.globals += section.count(),
-                Payload::ExportSection(section) => {
-                    for export in section {
-                        let export = export?;
-                        if export.name == START && export.kind == ExternalKind::Func {
-                            counts.start = export.index;
-                        }
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(counts)
-    }
-
     /// The type of `memory.grow`.
     fn grow_type(self) -> u32 {
         self.types

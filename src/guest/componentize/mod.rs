@@ -1,8 +1,10 @@
 //! From core modules to components.
 
+mod counts;
 mod exit;
 mod go;
 mod sections;
+mod throws;
 
 pub(crate) use sections::rewrite;
 
@@ -16,20 +18,25 @@ use wasi_preview1_component_adapter_provider::{
 use wasm_encoder::{Component, ComponentSectionId, RawSection};
 use wit_component::ComponentEncoder;
 
+/// Bytes of the file of a program. What is beyond the bound on components can be names of functions
+/// and what debuggers read: Yosys has 20 MiB of these.
+pub const PROGRAM_BYTES_MAX: usize = 128 << 20;
+
 /// Makes the component of a program for WASI preview 1: a core module that exports `_start`.
 ///
 /// # Errors
 /// Fails if the module is too large, not valid, or imports something else.
 pub(super) fn command(module: &[u8]) -> Result<Vec<u8>, LoadError> {
-    if module.len() > BYTES_MAX {
-        return Err(LoadError::TooLarge { bytes: module.len(), bytes_max: BYTES_MAX });
+    if module.len() > PROGRAM_BYTES_MAX {
+        return Err(LoadError::TooLarge { bytes: module.len(), bytes_max: PROGRAM_BYTES_MAX });
     }
+    let module = if module.len() > BYTES_MAX { stripped(module)? } else { Cow::from(module) };
     // What is bounded in components is bounded here too, before anything else reads the module.
     let mut wrapped = Component::new();
-    wrapped.section(&RawSection { id: ComponentSectionId::CoreModule as u8, data: module });
+    wrapped.section(&RawSection { id: ComponentSectionId::CoreModule as u8, data: &module });
     Survey::of(&wrapped.finish())?;
     guarded(|| {
-        let (module, exit) = prepared(module).map_err(|error| format!("{error:#}"))?;
+        let (module, exit) = prepared(&module).map_err(|error| format!("{error:#}"))?;
         let encoder = ComponentEncoder::default()
             .module(&module)
             .and_then(|encoder| {
@@ -40,9 +47,19 @@ pub(super) fn command(module: &[u8]) -> Result<Vec<u8>, LoadError> {
     })
 }
 
+/// A large module without what does not run.
+fn stripped(module: &[u8]) -> Result<Cow<'_, [u8]>, LoadError> {
+    let stripped = sections::without_custom(module).map_err(|error| LoadError::Malformed(format!("{error:#}")))?;
+    if stripped.len() > BYTES_MAX {
+        return Err(LoadError::TooLarge { bytes: stripped.len(), bytes_max: BYTES_MAX });
+    }
+    Ok(Cow::from(stripped))
+}
+
 /// The module as it is adapted, and the adapter of its exit code.
 fn prepared(module: &[u8]) -> wasmtime::Result<(Cow<'_, [u8]>, Vec<u8>)> {
     let module = exit::redirected(module)?;
+    let module = if throws::has_exceptions(&module) { Cow::from(throws::lowered(&module)?) } else { module };
     let module = if go::is_go(&module) { Cow::from(go::with_reserve(&module)?) } else { module };
     Ok((module, exit::adapter()?))
 }
@@ -97,6 +114,24 @@ mod tests {
         let section = wasm_encoder::CustomSection { name: "component-type:x".into(), data: b"none"[..].into() };
         wasm_encoder::Section::append_to(&section, &mut described);
         assert_eq!(command(&described).unwrap(), command(&module(PROGRAM)).unwrap());
+    }
+
+    /// What does not run is not counted.
+    #[test]
+    fn a_large_module_is_adapted_without_its_names() {
+        let mut named = module(PROGRAM);
+        let large = vec![0; BYTES_MAX];
+        let section = wasm_encoder::CustomSection { name: ".debug_info".into(), data: large.as_slice().into() };
+        wasm_encoder::Section::append_to(&section, &mut named);
+        let bare = sections::without_custom(&module(PROGRAM)).unwrap();
+        assert!(command(&named).unwrap() == command(&bare).unwrap());
+        let mut data = wasm_encoder::DataSection::new();
+        data.passive(large);
+        let mut large = module(PROGRAM);
+        wasm_encoder::Section::append_to(&data, &mut large);
+        assert!(matches!(command(&large), Err(LoadError::TooLarge { bytes_max: BYTES_MAX, .. })));
+        named.resize(PROGRAM_BYTES_MAX + 1, 0);
+        assert!(matches!(command(&named), Err(LoadError::TooLarge { bytes_max: PROGRAM_BYTES_MAX, .. })));
     }
 
     proptest! {

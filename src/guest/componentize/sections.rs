@@ -3,6 +3,11 @@
 use wasm_encoder::{Module, RawSection};
 use wasmparser::{Parser, Payload};
 
+/// A module without its custom sections: the names of its functions, and what debuggers read.
+pub(super) fn without_custom(module: &[u8]) -> wasmtime::Result<Vec<u8>> {
+    rewrite(module, |payload, _| Ok(matches!(payload, Payload::CustomSection(_))))
+}
+
 /// Copies a module. `replace` is asked about each section: it adds another and returns true, or the
 /// section stays.
 pub(crate) fn rewrite<'a>(

@@ -15,7 +15,7 @@ use body::{Module, Totals};
 use tree::Tree;
 use wasmparser::{Encoding, Parser, Payload};
 
-/// Bytes of a component. The largest known guests have 18 MiB.
+/// Bytes of a component. The largest known guests have 48 MiB.
 pub const BYTES_MAX: usize = 64 << 20;
 
 /// Bounds on the compiler's input. Python guests have 38 modules and 13,500 functions; 200,000
@@ -52,7 +52,7 @@ impl Survey {
     /// Fails if it is malformed, not a component, or larger than allowed in any respect.
     pub(crate) fn of(bytes: &[u8]) -> Result<Self, LoadError> {
         let mut survey = Self { bytes: bytes.len() as u64, ..Self::default() };
-        let (mut tree, mut totals) = (Tree::default(), Totals::default());
+        let (mut tree, mut totals) = (Tree::default(), Totals::new(bytes.len() as u64));
         // The core module being read; core modules do not nest.
         let mut module = None;
         for payload in Parser::new(0).parse_all(bytes) {

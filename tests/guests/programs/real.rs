@@ -103,6 +103,17 @@ fn zstd_packs_and_unpacks() {
     assert_eq!(unpacked["stdout"], text);
 }
 
+/// It has exceptions of C++, and more than 64 MiB with the names of its functions.
+#[test]
+fn yosys_synthesizes() {
+    let verilog = "module top(input [3:0] a, b, output [4:0] s); assign s = a + b; endmodule\n";
+    let script = "read_verilog top.v; prep -top top; write_json out.json";
+    let files = json!({ "top.v": verilog });
+    let Some(output) = run_real("yosys", &json!({ "args": ["-q", "-p", script], "files": files })) else { return };
+    let made: Value = serde_json::from_str(output["files"]["out.json"].as_str().unwrap()).unwrap();
+    assert_eq!(made["modules"]["top"]["ports"]["s"]["bits"].as_array().unwrap().len(), 5, "{made}");
+}
+
 #[test]
 fn python_runs_with_its_library_and_leaves_files() {
     let main = "import sys, json, collections\n\
