@@ -9,7 +9,7 @@ eval "$("$here/tools.sh")"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # A reactor has no main. The sanitizers of integers become problems with their place, see wfhost.h.
-# The path of the sources is in the component: relative to the first of them.
+# The names of the sources are in the component, without their folders.
 cd "$(dirname "$(realpath "$1")")"
 sources=("$(basename "$1")")
 for argument in "${@:2}"; do
@@ -17,6 +17,6 @@ for argument in "${@:2}"; do
 done
 nice -n 5 python-zig cc --target=wasm32-wasi -mexec-model=reactor -std=gnu17 -Os -g -Wall -Wextra -Werror \
     -fsanitize=signed-integer-overflow,integer-divide-by-zero,shift,array-bounds -fsanitize-recover=all -fno-sanitize-trap=all \
-    -Wl,-z,stack-size=65536 -I "$sdk" -ffile-prefix-map="$sdk"=wfhost "${sources[@]}" -o "$work/core.wasm"
+    -Wl,-z,stack-size=65536 -I "$sdk" -ffile-prefix-map="$sdk"=wfhost -fsanitize-undefined-strip-path-components=-1 "${sources[@]}" -o "$work/core.wasm"
 wasm-tools strip --delete '^\.debug|^producers$' "$work/core.wasm" -o "$work/stripped.wasm"
 wasm-tools component new "$work/stripped.wasm" -o "$out"
