@@ -29,6 +29,7 @@ use super::survey::{BYTES_MAX, Survey};
 use crate::process::{Allocation, Body, Json, Permit, Problem, ProcessInit, Program};
 use body::Running;
 pub use granted::{GRANTED_BYTES_MAX, GRANTED_ENTRIES_MAX, GrantedFolders};
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use wasmtime::component::{Component, InstancePre};
 
@@ -105,19 +106,23 @@ impl WasiCommand {
             return Err(LoadError::TooLarge { bytes: bytes.len(), bytes_max: BYTES_MAX });
         }
         let digest = format!("blake3:{}", blake3::hash(bytes).to_hex());
-        let adapted = if is_module { Some(componentize::command(bytes)?) } else { None };
-        let bytes = adapted.as_deref().unwrap_or(bytes);
+        let adapted = || if is_module { componentize::command(bytes).map(Cow::from) } else { Ok(Cow::from(bytes)) };
         let prepare = || {
+            let bytes = &*adapted()?;
             let note = Note::of(bytes)?;
             check(note.survey())?;
             compiling();
             let note = serde_json::to_vec(&note).expect("invariant: a note can be written as JSON");
             let code = compiler::compile(engine.options(), engine.engine(), engine.cache(), bytes, cancellation)?;
+            // The cache has the module only, not the component that is made of it.
+            let uncompiled = |error: wasmtime::Error| LoadError::Compile(format!("{error:#}"));
+            let here = || engine.engine().precompile_component(bytes);
+            let code = if code.is_none() && is_module { Some(here().map_err(uncompiled)?) } else { code };
             Ok(Prepared { note, code })
         };
-        let hash = blake3::hash(bytes);
+        let hash = if is_module { componentize::key(bytes) } else { blake3::hash(bytes) };
         let (component, note) = engine.cache().load_or_compile(engine.engine(), bytes, &hash, prepare)?;
-        let note: Note = serde_json::from_slice(&note).or_else(|_| Note::of(bytes))?;
+        let note: Note = serde_json::from_slice(&note).or_else(|_| Note::of(&adapted()?))?;
         let survey = note.survey().clone();
         check(&survey)?;
         let misfit = |error: &wasmtime::Error| LoadError::Misfit(vec![Misfit::import_type(error)]);

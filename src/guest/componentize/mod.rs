@@ -22,6 +22,28 @@ use wit_component::ComponentEncoder;
 /// and what debuggers read: Yosys has 20 MiB of these.
 pub const PROGRAM_BYTES_MAX: usize = 128 << 20;
 
+/// What makes components of modules. When it changes, so do they.
+const MAKER: [&str; 7] = [
+    include_str!("mod.rs"),
+    include_str!("counts.rs"),
+    include_str!("exit.rs"),
+    include_str!("go.rs"),
+    include_str!("sections.rs"),
+    include_str!("throws/mod.rs"),
+    include_str!("throws/body.rs"),
+];
+
+/// The name in the cache of the compiled code of what [`command`] makes of this module. So a module
+/// that is there need not be adapted: that takes a second for the largest.
+pub(super) fn key(module: &[u8]) -> blake3::Hash {
+    let mut key = blake3::Hasher::new();
+    key.update(env!("CARGO_PKG_VERSION").as_bytes()).update(WASI_SNAPSHOT_PREVIEW1_COMMAND_ADAPTER);
+    for source in MAKER {
+        key.update(source.as_bytes());
+    }
+    key.update(blake3::hash(module).as_bytes()).finalize()
+}
+
 /// Makes the component of a program for WASI preview 1: a core module that exports `_start`.
 ///
 /// # Errors

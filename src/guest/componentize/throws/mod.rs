@@ -1,8 +1,9 @@
 //! Exceptions of C++, for an engine that has none: they would need its garbage collector.
 //!
 //! A function that throws sets a mark and returns. After each call of a function that may throw,
-//! its caller looks at the mark: it goes to where the exception is caught, or returns too. A program
-//! in C++ has one kind of exception, a pointer; so a reference to an exception is that pointer.
+//! its caller looks at the mark: it goes to where the exception is caught, or returns too. A
+//! program in C++ has one kind of exception, a pointer; so a reference to an exception is that
+//! pointer.
 
 mod body;
 
