@@ -106,6 +106,15 @@ mod tests {
         (memory (export "memory") 1)
         (func (export "_start") (call $exit (i32.const 3))))"#;
 
+    const CATCHES: &str = r#"(module
+        (memory (export "memory") 1) (tag $e (param i32))
+        (func $f (param i32) (result i64) (if (local.get 0) (then (local.get 0) (throw $e))) (i64.const 1))
+        (func (export "_start") (local exnref)
+            (block $caught (result i32 exnref)
+                (try_table (catch_ref $e $caught) (drop (call $f (i32.const 2))))
+                return)
+            (local.set 0) drop (throw_ref (local.get 0))))"#;
+
     fn module(text: &str) -> Vec<u8> {
         wat::parse_str(text).expect("a module")
     }
@@ -117,6 +126,8 @@ mod tests {
         assert!(survey.exports.iter().any(|export| export.starts_with("wasi:cli/run@0.2")), "{:?}", survey.exports);
         assert!(survey.imports.iter().any(|import| import == exit::EXIT), "{:?}", survey.imports);
         assert_eq!(component, command(&module(PROGRAM)).unwrap());
+        let catches = command(&module(CATCHES)).unwrap();
+        assert!(wasmtime::component::Component::new(&wasmtime::Engine::default(), catches).is_ok());
     }
 
     #[test]
@@ -160,8 +171,10 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
         #[test]
-        fn damaged_modules_are_survived(at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
-            let mut bytes = module(PROGRAM);
+        fn damaged_modules_are_survived(
+            at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>(), throws in any::<bool>()
+        ) {
+            let mut bytes = module(if throws { CATCHES } else { PROGRAM });
             let at = at.index(bytes.len());
             bytes[at] = byte;
             if cut {
