@@ -189,7 +189,7 @@ export class Run {
   async #step(process) {
     const events = process.events.splice(0).filter(({ event }) => event !== "begin");
     const { status, value: of, entry, commands } = await step(process.hooks, events);
-    for (const command of commands) {
+    for (const command of Array.from(commands)) {
       process.nextTag = command.tag + 1;
       await this.#act(process, command);
       if (process.ended) return;

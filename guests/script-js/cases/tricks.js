@@ -1,6 +1,6 @@
 // Against the SDK: what a script changes of the language must harm it alone.
 const getters = () => { for (const name of ["tag", "sleep", "call", "spawn", "status", "value", "commands", "kind", "title", "data", "detail", "then", "event", "answer", "entry", "toJSON"])
-  Object.defineProperty(Object.prototype, name, { get() { throw new Error("read " + name); }, set() { throw new Error("wrote " + name); }, configurable: true }); };
+  Object.defineProperty(Object.prototype, name, { __proto__: null, get() { throw new Error("read " + name); }, set() { throw new Error("wrote " + name); }, configurable: true }); };
 export async function objectPrototype(ctx) { Object.prototype.sleep = 5; Object.prototype.status = "failed"; Object.prototype.cancel = 1; Object.prototype.kind = "x"; await ctx.sleep(1); return 1; }
 export async function objectGetters(ctx) { getters(); await ctx.sleep(1); return 1; }
 export async function objectGettersThrow() { getters(); throw new TypeError("mine"); }
@@ -85,3 +85,43 @@ export async function importData() { return import("data:text/javascript,export 
 export async function modules() { const found = []; for (const name of ["std", "os", "bjson", "qjs:std", "qjs:os", "qjs:bjson"]) { try { await import(name); found.push(name); } catch {} } return found; }
 export async function bytecode() { const b = new Uint8Array([0x15, 0x02, 0x01]); const found = []; for (const f of [eval, Function]) { try { f(b); found.push(typeof f(b)); } catch (e) { found.push(e.name); } } return found; }
 export async function globals() { return ["std", "os", "bjson", "Worker", "WebAssembly", "SharedArrayBuffer", "Atomics", "process", "require", "gc", "print", "scriptArgs", "InternalError"].filter((n) => n in globalThis); }
+const breakAll = () => {
+  const mine = () => { throw new Error("mine"); }, all = [];
+  for (const of of [Array, Map, Set, String, RegExp, Uint8Array, Object.getPrototypeOf(Uint8Array), Number, JSON, Reflect, Promise, Object, Function, Symbol])
+    for (const on of [of, of.prototype]) if (on && on !== Object.prototype) for (const name of Reflect.ownKeys(on)) if (!["length", "prototype", "constructor", "name", "then"].includes(name)) all.push(on, name);
+  all.push(Object.getPrototypeOf([][Symbol.iterator]()), "next", Object.getPrototypeOf(new Map()[Symbol.iterator]()), "next");
+  for (const name of ["Object", "Array", "Map", "Promise", "String", "Number", "JSON", "Math", "Reflect", "TypeError", "Error", "Uint8Array", "Symbol"]) all.push(globalThis, name);
+  for (let i = 0; i < all.length; i += 2) { try { all[i][all[i + 1]] = all[i] === globalThis ? undefined : mine; } catch { /* it cannot be changed */ } }
+};
+export async function allBroken(ctx) { breakAll(); await ctx.sleep(1); await ctx.register("me"); ctx.send("me", "t", { a: 1 }); return { a: 1 }; }
+export async function allBrokenThrows(ctx) { const mine = new TypeError("told"); breakAll(); await ctx.sleep(1); throw mine; }
+export async function allBrokenProblem(ctx) { breakAll(); try { await ctx.call("x", {}); } catch (e) { throw new ctx.Problem("again", e.title, { data: { from: e.kind } }); } }
+export async function allBrokenReceive(ctx) { breakAll(); try { await ctx.receive({ topic: "x", timeout: 1 }); } catch (e) { return e.kind; } }
+export async function objectThen(ctx) { Object.prototype.then = function () { throw new Error("mine"); }; await ctx.sleep(1); return 1; }
+export async function objectToJSON() { Object.prototype.toJSON = () => "mine"; Array.prototype.toJSON = () => "mine"; throw new TypeError("told"); }
+export async function loneKey() { return { "\udc00": "\ud800x", pair: "\ud83d\ude00" }; }
+export async function loneNames(ctx) { ctx.log("\ud800", { "\ud800": "\udc00" }); ctx.expose("\ud800", "\ud800"); ctx.send("\ud800", "\udc00", "\ud800"); await ctx.call("\ud800", "\ud800", { idempotencyKey: "\ud800" }); }
+export async function loneProblem(ctx) { throw new ctx.Problem("\ud800", "a \udc00", { detail: "\ud800", data: { "\ud800": "\udc00" } }); }
+export async function callCyclic(ctx) { const o = {}; o.o = [o]; await ctx.call("x", o); }
+export async function callGetter(ctx) { await ctx.call("x", { get y() { throw new Error("mine"); } }); }
+export async function callToJSON(ctx) { await ctx.call("x", { toJSON() { throw new Error("mine"); } }); }
+export async function callProxy(ctx) { await ctx.call("x", new Proxy({}, { ownKeys() { throw new Error("mine"); } })); }
+export async function callSymbol(ctx) { await ctx.call("x", Symbol("x")); }
+export async function callDetached(ctx) { const b = new Uint8Array(8); b.buffer.transfer(); await ctx.call("x", b); }
+export async function sendFunction(ctx) { ctx.send("me", "t", () => 1); }
+export async function exposeCyclic(ctx) { const o = {}; o.o = o; ctx.expose("q", o); }
+export async function spawnBigint(ctx) { await ctx.spawn("echo", { n: 2n ** 64n, get x() { throw new Error("mine"); } }); }
+export async function returnsToJSON() { return { toJSON() { throw new Error("mine"); } }; }
+export async function returnsBounds() { return [2 ** 53 - 1, -(2 ** 53) + 1, 2n ** 53n + 1n, -(2n ** 63n), 2 ** 53, 1e300, 5e-324, -0]; }
+const nest = (depth) => { let list = []; for (let i = 1; i < depth; i++) list = [list]; return list; };
+export async function returnsDepth100() { return JSON.stringify(nest(100)).length; }
+export async function returnsNested() { return nest(5000); }
+export async function callNested(ctx) { await ctx.call("x", nest(5000)); }
+export async function parsesNested() { return JSON.parse("[".repeat(5000) + "]".repeat(5000)); }
+export async function sleepNaN(ctx) { await ctx.sleep(NaN); }
+export async function sleepInfinity(ctx) { await ctx.sleep(Infinity); }
+export async function sleepBefore(ctx) { await ctx.sleep(-5); return "at once"; }
+export async function timeoutOdd(ctx) { await ctx.signal("x", { timeout: "soon" }); }
+export async function topicOdd(ctx) { ctx.send("me", 7, 1); }
+export async function targetNothing(ctx) { ctx.stop(undefined); }
+export async function backslash() { return ["\\ud800", "\\\\udc00", "\ud83d\ude00"]; }

@@ -13,7 +13,7 @@ static JSValue js_sender(const wfhost_process_types_sender_t *s) {
 }
 
 JSValue js_event(const wfhost_process_types_event_t *e) {
-    JSValue o = JS_NewObject(ctx);
+    JSValue o = JS_NewObjectProto(ctx, JS_NULL); // what a script adds to all objects is no member of it
     const char *kind = "";
     switch (e->tag) {
     case WFHOST_PROCESS_TYPES_EVENT_COMPLETED: {

@@ -140,7 +140,7 @@ static const char *const CLASSES[] = {"definite", "retryable", "uncertain"};
 static JSValue js_option(const script_engine_option_string_t *o) { return o->is_some ? js_text(o->val) : JS_UNDEFINED; }
 
 JSValue js_problem(const Problem *p) {
-    JSValue o = JS_NewObject(ctx);
+    JSValue o = JS_NewObjectProto(ctx, JS_NULL);
     set(o, "kind", js_text(p->kind));
     set(o, "title", js_text(p->title));
     set(o, "status", JS_NewInt32(ctx, p->status));
@@ -181,6 +181,7 @@ static const char NO_REASON[] = "The script failed, and so did the report of it"
 void exception_to(const char *kind, Problem *p) {
     reserve_release();
     if (ran_too_long() && strcmp(kind, "bad-script")) kind = "ran-too-long";
+    JS_SetGCThreshold(rt, SIZE_MAX); // it is the end: what is left of the fuel is the report's
     JSValue e = JS_HasException(ctx) ? JS_GetException(ctx) : JS_UNDEFINED, k = JS_NewString(ctx, kind);
     JSValueConst args[] = {e, k, JS_NewBool(ctx, ran_too_long())};
     JSValue o = broken && JS_IsUndefined(e) ? JS_UNDEFINED : call_hook("failure", 3, args);
