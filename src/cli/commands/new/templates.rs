@@ -57,7 +57,7 @@ const INSTALL_BUILD_AND_RUN: &[&str] = &["npm install", "wfhost build", "wfhost 
 /// The package `wfhost`, as npm would unpack it.
 const NODE_PACKAGE: &[&[File]] = &[
     sdk!("javascript" => "wfhost/": ["package.json", "wfhost.d.ts", "bin/wfhost-js.js", "src/component-host.js",
-    "src/component.js", "src/core.js", "src/engine.js", "src/globals.js", "src/host.js", "src/show.js",
+    "src/component.js", "src/core.js", "src/engine.js", "src/globals.js", "src/host.js", "src/own.js", "src/show.js",
     "testing/index.d.ts", "testing/index.js", "testing/process.js", "testing/resolve.js"]),
     sdk!("../wit" => "wfhost/wit/": ["process.wit"]),
 ];
