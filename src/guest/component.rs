@@ -105,15 +105,16 @@ impl Component {
     }
 
     /// Translates a source into the language that this script engine runs: TypeScript into
-    /// JavaScript. May take seconds: not for a worker.
+    /// JavaScript, with at most this fuel, which becomes what is left. May take seconds: not for a
+    /// worker.
     ///
     /// # Errors
     /// Returns the problem that the engine finds in it, or of which it dies.
-    pub fn translate(&self, source: ScriptSource) -> Result<String, Problem> {
+    pub fn translate(&self, source: ScriptSource, fuel: &mut u64) -> Result<String, Problem> {
         if !self.is_script_engine() {
             return Err(Problem::new(kind::BAD_SCRIPT, "The component is no script engine"));
         }
-        self.loaded.translate(source)
+        self.loaded.translate(source, fuel)
     }
 
     /// The sources of a script; none of any other component.

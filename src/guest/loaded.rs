@@ -140,8 +140,8 @@ impl Loaded {
     ///
     /// # Errors
     /// Returns the problem that the engine finds in it, or of which it dies.
-    pub(super) fn translate(&self, source: ScriptSource) -> Result<String, Problem> {
-        script::translate(&self.sandbox().map_err(host_fault)?, source)
+    pub(super) fn translate(&self, source: ScriptSource, fuel: &mut u64) -> Result<String, Problem> {
+        script::translate(&self.sandbox().map_err(host_fault)?, source, fuel)
     }
 
     /// What distinguishes it from its engine, if it is a script.

@@ -74,6 +74,7 @@ pub(crate) use death::OUT_OF_FUEL;
 pub use engine::GuestEngine;
 pub use images::Images;
 pub use inspect::Misfit;
+pub(crate) use metering::LOAD_FUEL as SCRIPT_LOAD_FUEL;
 pub use options::{EngineOptions, Profile};
 pub use problem::{CompileBound, EngineError, FunctionLocation, LoadError};
 pub use script::{

@@ -1,6 +1,6 @@
 //! Requests to one registry: authorization, redirects, bounds.
 
-use super::reference::Reference;
+use super::reference::{Reference, is_loopback};
 use super::{RegistryError, credentials};
 use crate::dispatch::http::{Client, no_answer};
 use bytes::Bytes;
@@ -203,9 +203,10 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Refuses plain HTTP, but for the registry of this machine.
+    /// Refuses plain HTTP, but from a registry of this machine to this machine.
     fn check_scheme(&self, url: &Url) -> Result<(), RegistryError> {
-        let is_allowed = url.scheme() == "https" || url.scheme() == "http" && self.origin.scheme() == "http";
+        let is_own = self.origin.scheme() == "http" && url.host_str().is_some_and(is_loopback);
+        let is_allowed = url.scheme() == "https" || url.scheme() == "http" && is_own;
         if is_allowed {
             Ok(())
         } else {

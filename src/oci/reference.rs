@@ -116,7 +116,7 @@ impl Reference {
 }
 
 /// Returns whether a registry is on this machine.
-fn is_loopback(registry: &str) -> bool {
+pub(super) fn is_loopback(registry: &str) -> bool {
     let host = match registry.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
         None => registry.split_once(':').map_or(registry, |(host, _)| host),

@@ -122,6 +122,10 @@ fn a_challenge_cannot_be_repeated_for_ever_or_lead_to_a_refused_address() {
     let field = "www-authenticate: Bearer realm=\"http://169.254.169.254/latest\"";
     let (host, _) = server(move |_| status("401 Unauthorized", field));
     let error = pull(&host, "").unwrap_err();
+    assert!(error.message.contains("not encrypted"), "{}", error.message);
+    let field = "www-authenticate: Bearer realm=\"https://169.254.169.254/latest\"";
+    let (host, _) = server(move |_| status("401 Unauthorized", field));
+    let error = pull(&host, "").unwrap_err();
     assert!(error.message.contains("does not permit"), "{}", error.message);
 }
 

@@ -22,8 +22,8 @@ const PROC_EXIT: &str = "proc_exit";
 /// The interface of WASI, in the version of the other adapter.
 pub(super) const EXIT: &str = "wasi:cli/exit@0.2.12";
 
-/// The codes that there are, as of processes.
-const CODE_MASK: i32 = 0xff;
+/// The largest code of a process. A larger one stands for it: none becomes a success.
+const CODE_MAX: i32 = 255;
 
 /// The module, with `proc_exit` imported from [`ADAPTER`], and without descriptions of components.
 pub(super) fn redirected(module: &[u8]) -> wasmtime::Result<Cow<'_, [u8]>> {
@@ -72,7 +72,16 @@ pub(super) fn adapter() -> wasmtime::Result<Vec<u8>> {
     let mut exports = ExportSection::new();
     exports.export(PROC_EXIT, ExportKind::Func, 1);
     let mut body = Function::new([]);
-    body.instructions().local_get(0).i32_const(CODE_MASK).i32_and().call(0).unreachable().end();
+    body.instructions()
+        .local_get(0)
+        .i32_const(CODE_MAX)
+        .local_get(0)
+        .i32_const(CODE_MAX)
+        .i32_le_u()
+        .select()
+        .call(0)
+        .unreachable()
+        .end();
     let mut code = CodeSection::new();
     code.function(&body);
     let mut adapter = Module::new();

@@ -55,18 +55,23 @@ fn died(why: &Problem) -> Problem {
     Problem::new(kind::BAD_SCRIPT, "The script fails while it is loaded").with_detail(why.to_string())
 }
 
-/// Translates a source in a throw-away instance.
+/// Translates a source in a throw-away instance, with the fuel that is left for this.
 ///
 /// # Errors
 /// Returns the problem that the engine finds in it, or of which it dies.
-pub(in crate::guest) fn translate(sandbox: &Sandbox<'_>, source: ScriptSource) -> Result<String, Problem> {
+pub(in crate::guest) fn translate(
+    sandbox: &Sandbox<'_>,
+    source: ScriptSource,
+    fuel: &mut u64,
+) -> Result<String, Problem> {
     let (mut store, binding) = instance(sandbox)?;
-    prepare(&mut store, Timestamp(0), LOAD_FUEL);
+    prepare(&mut store, Timestamp(0), *fuel);
     // What comes back is about as long as what went in.
     store.set_hostcall_fuel(2 * SOURCE_BYTES_MAX);
     let _ = store.data_mut().begin_load();
     let call = binding.translate(store, source);
     let Returned { store, result } = block_on(call.expect("invariant: the component is a script engine"));
+    *fuel = store.get_fuel().unwrap_or(0);
     result.unwrap_or_else(|error| Err(died(&lost_problem(&error, store.data(), Phase::Step))))
 }
 

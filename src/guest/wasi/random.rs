@@ -7,6 +7,9 @@ use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 use wasmtime_wasi::p2::bindings::random::insecure_seed;
 
+/// What a byte costs: how much fuel of a guest's own takes as long.
+const BYTE_FUEL: u64 = 40;
+
 /// Bytes of one call. Arbitrary: a language's library asks for a seed only.
 const BYTES_MAX: u64 = 64 << 10;
 
@@ -39,6 +42,7 @@ pub(super) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> 
         interface.func_wrap_async(bytes, |mut store: StoreContextMut<'_, T>, (length,): (u64,)| {
             Box::new(async move {
                 let bytes = host(store.data_mut()).random_bytes(length)?;
+                store.data_mut().charge(length * BYTE_FUEL);
                 T::settle(&mut store).await?;
                 Ok((bytes,))
             })
@@ -46,6 +50,7 @@ pub(super) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> 
         interface.func_wrap_async(number, |mut store: StoreContextMut<'_, T>, (): ()| {
             Box::new(async move {
                 let number = host(store.data_mut()).random_u64();
+                store.data_mut().charge(8 * BYTE_FUEL);
                 T::settle(&mut store).await?;
                 Ok((number,))
             })

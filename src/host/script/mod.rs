@@ -17,8 +17,8 @@ pub(crate) use folder::Folder;
 
 use super::Shared;
 use crate::guest::{
-    Cancellation, Component, SCRIPT_BYTES_MAX, SCRIPT_MODULES_MAX, SCRIPT_SOURCE_BYTES_MAX, ScriptError, ScriptForm,
-    ScriptSource,
+    Cancellation, Component, SCRIPT_BYTES_MAX, SCRIPT_LOAD_FUEL, SCRIPT_MODULES_MAX, SCRIPT_SOURCE_BYTES_MAX,
+    ScriptError, ScriptForm, ScriptSource,
 };
 use crate::process::{Problem, Program as _};
 use crate::workflow::model::ScriptLanguage;
@@ -54,7 +54,9 @@ impl Shared {
         let (engine, bytes) = self.engine_of(origin.language, cancellation)?;
         let mut bundle = Bundle::new(&engine.digest());
         let is_typed = origin.language == ScriptLanguage::TypeScript;
-        self.add(&mut bundle, &engine, origin.main, is_typed)?;
+        // All files of a script together: there may be hundreds.
+        let mut fuel = SCRIPT_LOAD_FUEL;
+        self.add(&mut bundle, &engine, origin.main, is_typed, &mut fuel)?;
         loop {
             let sources: Vec<ScriptSource> = bundle.sources();
             match self.loaded_script(&engine, sources, cancellation) {
@@ -76,7 +78,7 @@ impl Shared {
                         };
                         let is_typed = ScriptLanguage::of(&path) == Some(ScriptLanguage::TypeScript);
                         let source = ScriptSource { path, line: 1, form, text };
-                        self.add(&mut bundle, &engine, source, is_typed && form == ScriptForm::Module)?;
+                        self.add(&mut bundle, &engine, source, is_typed && form == ScriptForm::Module, &mut fuel)?;
                     }
                 }
                 Err(ScriptError::Wrong(problem)) => return Err(unusable(&problem, &bundle)),
@@ -112,6 +114,7 @@ impl Shared {
         engine: &Component,
         source: ScriptSource,
         is_typed: bool,
+        fuel: &mut u64,
     ) -> Result<(), Unusable> {
         if bundle.paths().count() >= SCRIPT_MODULES_MAX {
             let message = format!("the script has more than {SCRIPT_MODULES_MAX} files");
@@ -130,7 +133,7 @@ impl Shared {
             return Err(bare(message));
         }
         if is_typed {
-            let text = self.translated(engine, &source).map_err(|problem| {
+            let text = self.translated(engine, &source, fuel).map_err(|problem| {
                 let mut alone = Bundle::new("");
                 alone.add(source.clone(), None);
                 unusable(&problem, &alone)
@@ -143,7 +146,7 @@ impl Shared {
     }
 
     /// A translation, made once in the life of the host.
-    fn translated(&self, engine: &Component, source: &ScriptSource) -> Result<String, Problem> {
+    fn translated(&self, engine: &Component, source: &ScriptSource, fuel: &mut u64) -> Result<String, Problem> {
         let key = *blake3::Hasher::new()
             .update(b"wfhost translation 1\0")
             .update(engine.digest().as_bytes())
@@ -156,7 +159,7 @@ impl Shared {
         if let Some(text) = self.translations.lock().get(&key) {
             return Ok(text.clone());
         }
-        let text = engine.translate(source.clone())?;
+        let text = engine.translate(source.clone(), fuel)?;
         self.translations.lock().insert(key, text.clone());
         Ok(text)
     }

@@ -51,7 +51,10 @@ fn every_exit_code_is_passed_on() {
     assert_eq!((&exit["kind"], &exit["detail"]), (&json!("exit"), &json!("hello")));
     assert_eq!(exit["data"], json!({ "code": 2, "stdout": "", "stderr": "hello\n" }));
     assert_eq!(output("(call $proc_exit (i32.const 0)) unreachable", Value::Null)["code"], 0);
-    assert_eq!(output("(call $proc_exit (i32.const 256)) unreachable", Value::Null)["code"], 0);
+    for large in [256, 257, -1] {
+        let exits = format!("(call $proc_exit (i32.const {large})) unreachable");
+        assert_eq!(output(&exits, with(0, &[255]))["code"], 255, "none becomes a success");
+    }
 }
 
 #[test]

@@ -21,6 +21,9 @@ pub(super) const TYPES: &str = "wfhost:process/types@0.1.0";
 /// Estimated: see `cargo bench --bench guests -- slices`.
 const TRANSCODE_BYTE_FUEL: u64 = 6;
 
+/// What a random byte costs.
+const RANDOM_BYTE_FUEL: u64 = 40;
+
 /// Bytes that one call of `random` returns at most, as the contract says.
 const RANDOM_BYTES_MAX: u32 = 4096;
 
@@ -141,6 +144,7 @@ async fn random(mut store: StoreContextMut<'_, Context>, (len,): (u32,)) -> wasm
     refuse_while_loading(&store, "random numbers")?;
     let mut bytes = vec![0; len.min(RANDOM_BYTES_MAX) as usize];
     store.data_mut().random(&mut bytes);
+    store.data_mut().work.charge(bytes.len() as u64 * RANDOM_BYTE_FUEL);
     settle(&mut store).await?;
     Ok((bytes,))
 }

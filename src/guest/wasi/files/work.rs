@@ -13,10 +13,11 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi_io::bindings::wasi::io::streams::{HostInputStream as _, StreamError};
 use wasmtime_wasi_io::streams::DynInputStream;
 
-/// What the work costs: how much fuel of a guest's own takes as long. Estimated, not measured.
-const BYTE_FUEL: u64 = 1;
-const ENTRY_FUEL: u64 = 100;
-const NAME_FUEL: u64 = 50;
+/// What the work costs: how much fuel of a guest's own takes as long, by what loops of such calls
+/// take in a build for development.
+const BYTE_FUEL: u64 = 15;
+const ENTRY_FUEL: u64 = 600;
+const NAME_FUEL: u64 = 300;
 
 /// Offers `wasi:filesystem`.
 pub(in crate::guest::wasi) fn link<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
@@ -128,7 +129,7 @@ fn folders<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
                 charge_path(store.data_mut(), &from);
                 charge_path(store.data_mut(), &to);
                 // A folder is searched before it is moved.
-                store.data_mut().charge(super::tree::ENTRIES_MAX * ENTRY_FUEL / 10);
+                store.data_mut().charge(super::tree::ENTRIES_MAX * ENTRY_FUEL / 60);
                 let renamed = host(store.data_mut()).rename_at(fd, from, to_fd, to).await;
                 let answer = answer(store.data_mut(), renamed)?;
                 T::settle(&mut store).await?;
@@ -170,10 +171,19 @@ fn entries<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
         "[method]descriptor.get-flags": get_flags(fd: Resource<Descriptor>);
         "[method]descriptor.get-type": get_type(fd: Resource<Descriptor>);
         "[method]descriptor.read-directory": read_directory(fd: Resource<Descriptor>);
-        "[method]directory-entry-stream.read-directory-entry":
-            read_directory_entry(stream: Resource<DirectoryEntryStream>);
     );
-    Ok(())
+    files.func_wrap_async(
+        "[method]directory-entry-stream.read-directory-entry",
+        |mut store: StoreContextMut<'_, T>, (stream,): (Resource<DirectoryEntryStream>,)| {
+            Box::new(async move {
+                store.data_mut().charge(ENTRY_FUEL);
+                let entry = host(store.data_mut()).read_directory_entry(stream).await;
+                let answer = answer(store.data_mut(), entry)?;
+                T::settle(&mut store).await?;
+                Ok((answer,))
+            })
+        },
+    )
 }
 
 fn reading<T: WasiView>(linker: &mut Linker<T>) -> wasmtime::Result<()> {
