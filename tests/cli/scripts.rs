@@ -114,3 +114,24 @@ fn a_script_that_was_mended_is_named_with_the_command_that_takes_it() {
     assert!(mended.contains("1 of 3 items") || mended.contains("taken over"), "{mended}");
     assert!(!mended.contains("has changed"), "{mended}");
 }
+
+/// A forgotten `await` would lose an effect in silence.
+#[test]
+fn a_call_that_is_not_awaited_is_told_of() {
+    let flow = "steps: [ { id: a, uses: ./a.js, allow: { kv: [ '*' ] } } ]\noutputs: { a: '${ .steps.a.output }' }\n";
+    let world = World::new(flow);
+    let script = Path::new(&world.file).parent().unwrap().join("a.js");
+    std::fs::write(
+        &script,
+        "export function run(ctx) {\n  ctx.call('kv', { op: 'put', key: 'k', value: 1 });\n  return 1;\n}\n",
+    )
+    .unwrap();
+    let output = world.does(&["run", &world.file, "--run-id", "r"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("call kv at a.js:2:7 was not awaited"), "{said}");
+    assert!(world.says(&["logs", "r"]).contains("was not awaited: the entry has ended, and it is not sent"));
+    std::fs::write(&script, "export const run = (ctx) => ({ r: ctx.sleep('1ms') });\n").unwrap();
+    let output = world.does(&["run", &world.file]);
+    let refused = String::from_utf8_lossy(&output.stderr);
+    assert!(refused.contains("the promise in `r` cannot be handed on: await it"), "{refused}");
+}

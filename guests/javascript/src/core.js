@@ -9,6 +9,10 @@ export const LEVELS = { trace: 0, debug: 1, info: 2, warn: 3, error: 4 };
 
 // Values and payloads. What JSON cannot tell exactly: integers beyond 2^53 are written from BigInt.
 BigInt.prototype.toJSON = function () { return rawJSON(this.toString()); };
+// A promise has no members: what was meant is what it will be.
+defineProperty(OwnPromise.prototype, "toJSON", { __proto__: null, configurable: true, writable: true, value: function (key) {
+  throw new OwnTypeError(key === "" ? "a promise cannot be handed on: await it" : "the promise in `" + key + "` cannot be handed on: await it");
+} });
 // JSON as the host reads it. It has no halves of surrogate pairs; those are written as \ud800.
 function json(value) {
   const text = stringify(value);
@@ -58,7 +62,7 @@ function frames(error) {
     const next = indexOf(written, "\n", at), end = next < 0 ? written.length : next;
     let line = trim(slice(written, at, end));
     at = end + 1;
-    if (!line || exec(/[( ]wfhost:\d/, line) || indexOf(line, "(native)") >= 0) continue;
+    if (!line || exec(/[( ]wfhost:\d/, line) || indexOf(line, "/src/core.js") >= 0 || indexOf(line, "(native)") >= 0) continue;
     if (startsWith(line, "at ")) line = slice(line, 3);
     add(all, line);
   }
@@ -120,7 +124,7 @@ function failure(error, kind, ranTooLong, where) {
 
 // Commands and answers
 
-let next = 1, commands = list(), main, ended;
+let next = 1, commands = list(), main, ended, first = 1;   // `first`: the tag of this step's first command
 const pending = new OwnMap();      // tag -> { promise, resolve, reject, error }
 const exits = new OwnMap();        // tag of the command that tells -> the same
 const inbox = list(), hearers = list();
@@ -139,13 +143,32 @@ function command(action) {
 // The answer to a command, which can be cancelled while it is awaited.
 class Asked extends OwnPromise {
   static get [species]() { return OwnPromise; }
+  // `await` and Promise.all come here too.
+  then(done, failed) {
+    const one = get(pending, this.tag);
+    if (one) one.awaited = true;
+    return then(this, done, failed);
+  }
   cancel(reason) { giveUp(this.tag, cancelProblem(reason)); }
+}
+const TOLD_MAX = 10;
+// Calls that nothing waits for end with the entry, and those of its last step are never sent: whoever forgot
+// an `await` has to hear of it.
+function forgotten() {
+  let count = 0;
+  each(pending, (one, tag) => {
+    if (one.awaited || one.handler === undefined || ++count > TOLD_MAX) return;
+    const at = place(frames(one.error));
+    log("call " + one.handler + (at ? " at " + at.path + ":" + at.line + ":" + at.column : "") + " was not awaited: " +
+      (tag >= first ? "the entry has ended, and it is not sent" : "the entry has ended without its answer"), undefined, "warn");
+  });
+  if (count > TOLD_MAX) log((count - TOLD_MAX) + " more calls were not awaited", undefined, "warn");
 }
 function ask(action) {
   if (cancelled !== undefined && !closing) throw cancelProblem();
   const error = new Problem("pending");         // its stack says who asked
   let tag;
-  const one = { __proto__: null, error };
+  const one = { __proto__: null, error, handler: action.call };
   const promise = new Asked((resolve, reject) => {
     tag = command(action);
     one.resolve = resolve;
@@ -345,7 +368,10 @@ function init(name, input) {
   const guarded = (make) => (value) => { try { make(value); } catch (error) { failed(error, "in what " + name + "() returned"); } };
   begin = () => {
     main = (async () => entry(ctx, input))();
-    settled(main, guarded((value) => end({ __proto__: null, status: "complete", value: wire(value) })), guarded((error) => {
+    settled(main, guarded((value) => {
+      end({ __proto__: null, status: "complete", value: wire(value) });
+      forgotten();
+    }), guarded((error) => {
       if (!is(Renewal.prototype, error)) return failed(error);
       end({ __proto__: null, status: "renew", entry: named(error.entry, "the name of an entry"), value: wire(error.input) });
     }));
@@ -358,6 +384,7 @@ function heard(problem) {
   return { __proto__: null, ...problem, data };
 }
 function hear(events) {
+  first = next;
   sendsBefore = sends;
   sends = new OwnMap();
   if (begin) { const f = begin; begin = undefined; f(); }

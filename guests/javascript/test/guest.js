@@ -47,3 +47,11 @@ export function throws() {
 export const large = () => JSON.stringify({ n: 9007199254740993n });
 
 export const exported = (ctx) => ({ names: Object.keys(wfhost), context: Object.keys(ctx) });
+
+export function callsAndEnds(ctx) {
+  ctx.call("price", { id: 1 });
+  const awaited = ctx.call("price", { id: 2 });
+  return awaited.then(() => { ctx.call("price", { id: 3 }); return 1; });
+}
+export const returnsPromise = (ctx) => ({ r: ctx.sleep(1) });
+export const callsWithPromise = (ctx) => ctx.call("price", { id: ctx.sleep(1) });

@@ -80,6 +80,22 @@ test("a rejection that nothing awaits fails the entry", async () => {
   await assert.rejects(run(guest, "forgets", null, { handlers: {} }), { kind: "unhandled-rejection", title: "TypeError: forgotten" });
 });
 
+test("a call that nothing awaits is told of when its entry ends", async () => {
+  const prices = { price: ({ id }) => (id === 1 ? hang() : id) };
+  const entry = await start(guest, "callsAndEnds", null, { handlers: prices });
+  assert.equal(await entry.end(), 1);
+  const [first, second, ...more] = entry.logs.map(({ level, text }) => `${level}: ${text}`);
+  assert.match(first, /^warn: call price at .*guest\.js\?process=\d+:\d+:\d+ was not awaited: the entry has ended without its answer$/);
+  assert.match(second, /^warn: call price at .* was not awaited: the entry has ended, and it is not sent$/);
+  assert.deepEqual(more, []);
+});
+
+test("a promise is not handed on", async () => {
+  const title = (entry) => run(guest, entry).catch((problem) => problem.title);
+  assert.equal(await title("returnsPromise"), "TypeError: the promise in `r` cannot be handed on: await it");
+  assert.equal(await title("callsWithPromise"), "TypeError: the promise in `id` cannot be handed on: await it");
+});
+
 test("an exception has its place", async () => {
   const { kind, title, data } = await run(guest, "throws").catch((problem) => problem);
   assert.deepEqual([kind, title], ["exception", "RangeError: too far"]);
