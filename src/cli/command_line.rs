@@ -71,7 +71,7 @@ pub(in crate::cli) enum Command {
     Pause(pause::Arguments),
     /// Send a signal to a run.
     Signal(signal::Arguments),
-    /// Show the values that a run exposes.
+    /// Show a value that a run exposes, or the names of all.
     Query(query::Arguments),
     /// Settle a call whose outcome is unknown.
     Resolve(resolve::Arguments),

@@ -12,6 +12,10 @@ const HEAD_BYTES: usize = 512;
 const HOW: &str = "docs/guests.md tells how a component is built: in Rust for the target wasm32-unknown-unknown, otherwise of a core \
     module by wasm-tools component new module.wasm -o component.wasm";
 
+/// How to run a script.
+const SCRIPT: &str = "a script is a step by `uses`, and its name ends with .js, .mjs, .ts, .mts or .py; the modules that it \
+    imports may be bundled: esbuild --bundle --format=esm";
+
 /// Reads a component's file, up to one byte more than any may have.
 ///
 /// # Errors
@@ -83,7 +87,8 @@ fn foreign(source: &str, bytes: &[u8]) -> Option<(&'static str, Option<&'static 
             ("a pointer of Git LFS", Some("fetch the file itself: git lfs pull"))
         }
         (_, "yaml" | "yml") => ("a YAML file", Some("a workflow within a workflow is not supported yet")),
-        (Some(_), "rs" | "c" | "cc" | "cpp" | "js" | "mjs" | "ts" | "py" | "go") => ("source code", None),
+        (Some(_), "js" | "mjs" | "cjs" | "jsx" | "ts" | "mts" | "cts" | "tsx" | "py") => ("a script", Some(SCRIPT)),
+        (Some(_), "rs" | "c" | "cc" | "cpp" | "go") => ("source code", None),
         (Some(text), _) if text.starts_with("#!") => ("a script", None),
         (Some(text), _) if text.starts_with('<') => {
             ("HTML or XML", Some("was it downloaded? what came is a page and not the file"))
@@ -127,7 +132,8 @@ mod tests {
         for (source, bytes, expected) in [
             ("a.wasm", &b""[..], "`a.wasm` is empty, not a component"),
             ("a.wat", b"\n(component)", "`a.wat` is WebAssembly in its text form, not a component"),
-            ("a.py", b"print(1)", "`a.py` is source code, not a component"),
+            ("a.cjs", b"exports.run = 1", "`a.cjs` is a script, not a component"),
+            ("a.go", b"package main", "`a.go` is source code, not a component"),
             ("a.wasm", b"#!/bin/sh\n", "`a.wasm` is a script, not a component"),
             ("a.wasm", b"\x7fELF\x02\0", "`a.wasm` is a program for Linux, not a component"),
             ("a.wasm", b"\x1f\x8b\x08\0", "`a.wasm` is compressed, not a component"),

@@ -59,6 +59,20 @@ impl Folder {
         Ok(parts.join("/"))
     }
 
+    /// That there is no file, and the one that may have been meant: elsewhere imports have no
+    /// ending, or that of what a compiler makes.
+    fn absent(&self, path: &str) -> String {
+        let stem = ["js", "mjs", "jsx"].iter().find_map(|ending| path.strip_suffix(&format!(".{ending}")));
+        let meant = [stem.unwrap_or(path), path].into_iter().flat_map(|stem| {
+            ["ts", "js", "mts", "mjs", "json"].into_iter().map(move |ending| format!("{stem}.{ending}"))
+        });
+        let found = meant.into_iter().find(|meant| self.root.join(meant).is_file());
+        match found {
+            Some(meant) => format!("there is no such file; there is {meant}: an import names the whole file"),
+            None => "there is no such file".to_owned(),
+        }
+    }
+
     /// Reads a source.
     ///
     /// # Errors
@@ -68,7 +82,7 @@ impl Folder {
             return Err("its path is not one of a file below the workflow's folder".to_owned());
         }
         let file = self.root.join(path).canonicalize().map_err(|error| match error.kind() {
-            std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
+            std::io::ErrorKind::NotFound => self.absent(path),
             _ => error.to_string(),
         })?;
         if !file.starts_with(&self.root) {
@@ -141,6 +155,10 @@ mod tests {
             assert!(of(path).contains("workflow's folder"), "{path}: {}", of(path));
         }
         assert!(of("missing.js").contains("no such file"));
+        std::fs::write(root.join("lib/b.ts"), "").unwrap();
+        for path in ["lib/b", "lib/b.js"] {
+            assert!(of(path).contains("there is lib/b.ts"), "{}", of(path));
+        }
         assert!(of("lib").contains("no file"));
         assert_eq!(of("nul.js"), "it has a NUL byte, in line 2");
         assert_eq!(of("latin.js"), "it is not UTF-8, in line 2");

@@ -33,7 +33,8 @@ pub(super) const TOP: ForeignKeys = &[
 pub(super) const STEP: ForeignKeys = &[
     (
         &["run", "script", "command", "cmd", "shell", "bash", "exec", "python"],
-        "there is no shell: a step runs a component, `uses: ./hello.wasm`, or calls a handler, `call: http`",
+        "there is no shell: a step is a script, `script: return 1` or `uses: ./order.js`, a component, `uses: ./hello.wasm`, or a call, \
+         `call: http`",
     ),
     (
         &["component", "module", "wasm", "image", "plugin", "type", "task"],
