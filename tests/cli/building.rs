@@ -204,10 +204,23 @@ fn a_script_in_python_runs_where_its_engine_is() {
     let told = tells(folder.path(), &["new", "first", "--script", "--lang", "python", "--json"]);
     assert_eq!(told["commands"][0], "wfhost engine python");
     let mut run = command(&["run", "workflow.yaml", "--json"]);
-    let output = run.current_dir(folder.path().join("first")).env("WFHOST_ENGINES", engines).output().unwrap();
+    let output = run.current_dir(folder.path().join("first")).env("WFHOST_ENGINES", &engines).output().unwrap();
     assert!(output.status.success(), "{}", transcript(&output));
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(told["outputs"]["total"], 10);
+    // There are no files: Python says so, and does not trap.
+    let text = "import os\nasync def run(input):\n    try:\n        os.listdir('/')\n    except OSError as error:\n        return repr(error)\n";
+    let project = folder.path().join("first");
+    std::fs::write(project.join("lists.py"), text).unwrap();
+    std::fs::write(
+        project.join("lists.yaml"),
+        "steps: [{ id: a, uses: ./lists.py }]\noutputs: { a: '${ .steps.a.output }' }\n",
+    )
+    .unwrap();
+    let output =
+        command(&["run", "lists.yaml", "--json"]).current_dir(&project).env("WFHOST_ENGINES", engines).output();
+    let told: Value = serde_json::from_slice(&output.unwrap().stdout).unwrap();
+    assert_eq!(told["outputs"]["a"], "FileNotFoundError(44, 'No such file or directory')", "{told}");
 }
 
 #[test]

@@ -9,6 +9,8 @@ so it can be snapshotted.
 
 ENOENT, EBADF, ENOSYS = 44, 8, 52
 
+# These return a pointer: none.
+_NULL = ("opendir", "fdopendir", "__wasilibc_nocwd_opendirat")
 # The first argument of those in the second list points to where the time goes.
 _FAILS = {
     **dict.fromkeys(
@@ -18,7 +20,7 @@ _FAILS = {
         __wasilibc_rename_oldat __wasilibc_rename_newat __wasilibc_utimens __wasilibc_nocwd_openat_nomode
         __wasilibc_nocwd_renameat __wasilibc_nocwd_fstatat __wasilibc_nocwd_mkdirat_nomode __wasilibc_nocwd_utimensat
         __wasilibc_nocwd_faccessat __wasilibc_nocwd_linkat __wasilibc_nocwd_symlinkat __wasilibc_nocwd_readlinkat
-        __wasilibc_nocwd___wasilibc_rmdirat __wasilibc_nocwd___wasilibc_unlinkat __wasilibc_nocwd_opendirat""".split(),
+        __wasilibc_nocwd___wasilibc_rmdirat __wasilibc_nocwd___wasilibc_unlinkat __wasilibc_nocwd_opendirat fdopendir""".split(),
         ENOENT,
     ),
     **dict.fromkeys(
@@ -140,8 +142,8 @@ class _Module:
                 continue
             parameters, results = self.types[self.functions[index - self.imported]]
             if name in _FAILS and results in (bytes([_I32]), bytes([_I64])):
-                minus_one = bytes([0x41 if results[0] == _I32 else 0x42]) + _sleb(-1)
-                code = bytes([0x10]) + _uleb(errno) + b"\x41" + _sleb(_FAILS[name]) + b"\x36\x02\x00" + minus_one
+                failed = bytes([0x41 if results[0] == _I32 else 0x42]) + _sleb(0 if name in _NULL else -1)
+                code = bytes([0x10]) + _uleb(errno) + b"\x41" + _sleb(_FAILS[name]) + b"\x36\x02\x00" + failed
             elif name in _CLOCKS and len(parameters) == 2:
                 # tv_sec and tv_nsec are 0: `i64.store offset=0`, `i64.store offset=8`.
                 code = b"\x20\x01\x42\x00\x37\x03\x00\x20\x01\x42\x00\x37\x03\x08\x41\x00"
