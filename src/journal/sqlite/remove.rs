@@ -9,7 +9,7 @@ use rusqlite::{Connection, TransactionBehavior};
 pub(super) fn remove_rows(change: &Connection, run: &RunRow) -> rusqlite::Result<()> {
     archive::remove(change, run)?;
     blob::remove(change, run.row)?;
-    for table in ["inbox", "about", "run_component", "run"] {
+    for table in ["inbox", "about", "run_component", "label", "waiting", "run"] {
         change.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([run.row])?;
     }
     Ok(())

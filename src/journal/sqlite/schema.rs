@@ -22,10 +22,160 @@ const SQLITE_MIN: i32 = 3_051_003;
 /// The change of each format into the next one; the first makes the tables of a new store. A
 /// released one never changes: a change of the tables is a new migration. A store records which
 /// release has brought it to each of its formats, so that older releases can name it.
-pub(super) const MIGRATIONS: &[&str] = &[SCHEMA, DAMAGE];
+pub(super) const MIGRATIONS: &[&str] = &[SCHEMA, DAMAGE, SERVICE];
 
 /// Why a run cannot be recovered, if its records were found damaged.
 const DAMAGE: &str = "ALTER TABLE run ADD COLUMN damage TEXT;";
+
+/// What a service has besides its runs. Times are microseconds since 1970. What is not a column of
+/// `run` is written beside the transactions of records.
+const SERVICE: &str = "
+-- The version of its workflow that it runs; NULL if `about` has its text.
+ALTER TABLE run ADD COLUMN version INTEGER;
+-- Its concurrency group.
+ALTER TABLE run ADD COLUMN grp TEXT;
+-- It waits for a place in its group.
+ALTER TABLE run ADD COLUMN queued INTEGER NOT NULL DEFAULT 0;
+-- It is parked until its first timer, NULL if it has none.
+ALTER TABLE run ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE run ADD COLUMN wake INTEGER;
+CREATE INDEX run_group ON run (grp, queued, run) WHERE grp IS NOT NULL AND status IS NULL;
+CREATE INDEX run_version ON run (version) WHERE version IS NOT NULL;
+CREATE TABLE workflow (
+    version INTEGER PRIMARY KEY AUTOINCREMENT,
+    name TEXT NOT NULL,
+    -- From 1, for each name.
+    number INTEGER NOT NULL,
+    -- BLAKE3 of the file's name, its source and its components, in hexadecimal.
+    digest TEXT NOT NULL,
+    file TEXT NOT NULL,
+    source TEXT NOT NULL,
+    -- What each component and script of the source is: JSON, an object of digests.
+    components TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    -- Who deployed it, and why.
+    author TEXT NOT NULL,
+    note TEXT,
+    UNIQUE (name, number),
+    UNIQUE (name, digest)
+) STRICT;
+CREATE TABLE active (name TEXT PRIMARY KEY, number INTEGER NOT NULL, since INTEGER NOT NULL, author TEXT NOT NULL) STRICT;
+CREATE TABLE label (run INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, key)) STRICT, WITHOUT ROWID;
+CREATE INDEX label_value ON label (key, value, run);
+-- What runs wait for from people: signals, and the resolution of uncertain calls.
+CREATE TABLE waiting (
+    run INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    name TEXT NOT NULL,
+    since INTEGER NOT NULL,
+    -- What a person is shown: JSON.
+    detail TEXT,
+    PRIMARY KEY (run, kind, name)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX waiting_since ON waiting (kind, since);
+CREATE TABLE token (
+    id TEXT PRIMARY KEY,
+    -- SHA-256 of the secret.
+    hash BLOB NOT NULL,
+    name TEXT NOT NULL,
+    -- JSON: lists of text.
+    scopes TEXT NOT NULL,
+    workflows TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    expires INTEGER,
+    -- To the hour.
+    used INTEGER,
+    revoked INTEGER
+) STRICT;
+CREATE TABLE schedule (
+    name TEXT PRIMARY KEY,
+    -- Where it is from: `workflow` or `api`.
+    origin TEXT NOT NULL,
+    workflow TEXT NOT NULL,
+    -- JSON.
+    spec TEXT NOT NULL,
+    -- Grows with each change.
+    revision INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    changed INTEGER NOT NULL,
+    author TEXT NOT NULL,
+    paused INTEGER,
+    -- The last due time that was handled; a hint.
+    last INTEGER
+) STRICT;
+CREATE TABLE firing (
+    schedule TEXT NOT NULL,
+    due INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    run TEXT,
+    reason TEXT,
+    PRIMARY KEY (schedule, due)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE webhook (
+    name TEXT PRIMARY KEY,
+    origin TEXT NOT NULL,
+    -- JSON, without secrets.
+    spec TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    created INTEGER NOT NULL,
+    changed INTEGER NOT NULL,
+    author TEXT NOT NULL
+) STRICT;
+CREATE TABLE delivery (
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    webhook TEXT NOT NULL,
+    -- What the sender calls it.
+    id TEXT,
+    at INTEGER NOT NULL,
+    outcome TEXT NOT NULL,
+    run TEXT,
+    reason TEXT
+) STRICT;
+CREATE INDEX delivery_webhook ON delivery (webhook, row);
+CREATE TABLE link (
+    -- SHA-256 of the secret in the link.
+    hash BLOB PRIMARY KEY,
+    run TEXT NOT NULL,
+    signal TEXT NOT NULL,
+    -- JSON: what a person is shown.
+    detail TEXT,
+    created INTEGER NOT NULL,
+    author TEXT NOT NULL,
+    expires INTEGER NOT NULL,
+    used INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX link_run ON link (run);
+CREATE TABLE session (
+    -- SHA-256 of the cookie.
+    hash BLOB PRIMARY KEY,
+    token TEXT NOT NULL,
+    expires INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE audit (
+    row INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    -- The token's id and name.
+    token TEXT NOT NULL,
+    name TEXT NOT NULL,
+    act TEXT NOT NULL,
+    target TEXT NOT NULL,
+    -- JSON.
+    detail TEXT
+) STRICT;
+CREATE INDEX audit_target ON audit (target, row);
+CREATE TABLE job (
+    id TEXT PRIMARY KEY,
+    kind TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    ended INTEGER,
+    author TEXT NOT NULL,
+    -- JSON.
+    request TEXT NOT NULL,
+    report TEXT
+) STRICT;
+";
 
 const SCHEMA: &str = "
 CREATE TABLE format (
