@@ -36,5 +36,6 @@ pub mod expression;
 pub mod interpreter;
 pub mod model;
 pub mod plan;
+pub mod schedule;
 mod source;
 pub mod syntax;
