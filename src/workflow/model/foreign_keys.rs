@@ -29,6 +29,19 @@ pub(super) const TOP: ForeignKeys = &[
     (&["desc", "doc", "docs", "comment", "summary"], "descriptive text goes under `description`"),
 ];
 
+/// In `schedule`.
+pub(super) const SCHEDULE: ForeignKeys = &[
+    (&["timezone", "time-zone", "tz", "location"], "the time zone is called `zone`: zone: Europe/Berlin"),
+    (&["interval", "period"], "a schedule in real time is `every`: every: 15m"),
+    (&["crontab", "expression"], "the five fields go under `cron`"),
+    (&["catchup", "misfire", "starting-deadline-seconds"], "missed times are the matter of `catch-up`: catch-up: last"),
+    (&["concurrency-policy", "overlap-policy", "max-active-runs"], "write `overlap`: skip, queue, allow or another"),
+    (&["from", "start-at", "not-before"], "the first time goes under `start`"),
+    (&["until", "to", "end-at", "not-after"], "the end goes under `end`"),
+    (&["with", "input", "args", "params", "parameters"], "what each run is given goes under `inputs`"),
+    (&["paused", "suspend", "enabled", "disabled"], "`wfhost schedule pause NAME` pauses a schedule of a service"),
+];
+
 /// In a step.
 pub(super) const STEP: ForeignKeys = &[
     (

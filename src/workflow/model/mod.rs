@@ -17,6 +17,7 @@ pub(crate) mod inputs;
 mod limits;
 mod names;
 mod read;
+mod schedule;
 pub mod schema;
 mod schema_view;
 mod script;
@@ -32,6 +33,7 @@ pub(crate) use fields::{Fields, KnownKeys, texts};
 pub use inputs::{Input, Inputs};
 pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;
+pub use schedule::Scheduled;
 pub(crate) use script::INLINE;
 pub use script::{InlineScript, ScriptLanguage};
 pub(crate) use step::ENTRY_DEFAULT;
@@ -69,6 +71,8 @@ pub struct Workflow {
     pub defaults: Defaults,
     /// `durability:`.
     pub durability: Durability,
+    /// `schedule:`.
+    pub schedule: Option<Scheduled>,
     /// `steps:`, in file order.
     pub steps: Vec<Step>,
     /// The ids of steps that could not be read. A reference to one is not reported as unknown.

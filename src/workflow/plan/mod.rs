@@ -26,6 +26,7 @@ mod graph;
 mod hints;
 mod load;
 mod references;
+mod schedules;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -35,6 +36,7 @@ mod warnings;
 use super::model::{Durability, INLINE, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
+use crate::workflow::schedule::ScheduleSpec;
 pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, Unchecked, Unusable};
 pub use graph::GraphStyle;
 pub use load::load;
@@ -66,6 +68,9 @@ pub struct Plan {
     pub outputs: Vec<(String, Template)>,
     /// How much of a run survives its host.
     pub durability: Durability,
+    /// When a service starts it by itself.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub schedule: Option<ScheduleSpec>,
 }
 
 /// A component that nodes run.

@@ -195,7 +195,7 @@ impl ScheduleSpec {
         if let (Some(start), Some(end)) = (start, end)
             && end <= start
         {
-            faults.push(ScheduleFault::new("end", "it ends before it starts", None));
+            faults.push(ScheduleFault::new("end", "the schedule ends before it starts", None));
         }
         let rule = self.read_rule(anchor).map_err(|fault| faults.push(fault)).ok();
         let jitter = self.read_jitter(rule.as_ref()).map_err(|fault| faults.push(fault)).ok();
@@ -235,7 +235,11 @@ impl ScheduleSpec {
         let fault = |key, message: &str, hint| Err(ScheduleFault::new(key, message, hint));
         match (&self.cron, &self.every) {
             (Some(_), Some(_)) => fault("every", "a schedule has `cron` or `every`, not both", None),
-            (None, None) => fault("cron", "it says no time", Some("cron: \"30 9 * * 1-5\", or every: 15m")),
+            (None, None) => fault(
+                "cron",
+                "a schedule has `cron` or `every`, and this has neither",
+                Some("cron: \"30 9 * * 1-5\", or every: 15m"),
+            ),
             (Some(_), None) if self.anchor.is_some() => fault("anchor", "`anchor` belongs to `every`", None),
             (Some(cron), None) => Ok(Rule::Cron(Box::new(Cron::parse(cron)?))),
             (None, Some(_)) if self.dst != Dst::default() => {
@@ -244,7 +248,7 @@ impl ScheduleSpec {
             (None, Some(every)) => {
                 let step = parse_duration(every).map_err(|why| ScheduleFault::new("every", why, Some("every: 15m")))?;
                 if step < EVERY.0 || step > EVERY.1 {
-                    return fault("every", "it is from 1s to 366d", None);
+                    return fault("every", "`every` is from 1s to 366d", None);
                 }
                 let step = SignedDuration::from_micros(step.0.cast_signed());
                 Ok(Rule::Every { step, anchor: anchor.unwrap_or(Timestamp::UNIX_EPOCH) })
@@ -256,7 +260,7 @@ impl ScheduleSpec {
         let Some(text) = &self.jitter else { return Ok(Micros(0)) };
         let jitter = parse_duration(text).map_err(|why| ScheduleFault::new("jitter", why, Some("jitter: 30s")))?;
         if jitter > JITTER_MAX {
-            return Err(ScheduleFault::new("jitter", "it is at most 12h", None));
+            return Err(ScheduleFault::new("jitter", "`jitter` is at most 12h", None));
         }
         let step = match rule {
             Some(Rule::Every { step, .. }) => *step,
@@ -265,7 +269,7 @@ impl ScheduleSpec {
         };
         // Later than the next one, a run would overtake it.
         if i128::from(jitter.0) * 1_000 > step.as_nanos() {
-            let why = "it is longer than the time between two runs";
+            let why = "`jitter` is longer than the time between two runs";
             return Err(ScheduleFault::new("jitter", why, None));
         }
         Ok(jitter)

@@ -166,10 +166,18 @@ fn rare_days_are_found() {
     assert_eq!(second_tuesday.next(micros("2026-01-01T00:00:00Z")), Some(micros("2026-01-13T03:00:00Z")));
 }
 
-/// All zones that the bundled database names.
+/// A name of each zone that there is; of several that change their clocks alike for ten years, one.
 fn zones() -> Vec<String> {
     let names: Vec<String> = jiff::tz::db().available().map(|name| name.to_string()).collect();
     assert!(names.len() > 400, "{}", names.len());
+    let mut alike = std::collections::HashSet::new();
+    let is_first = |name: &String| {
+        let zone = TimeZone::get(name).unwrap();
+        let offsets = changes(&zone).into_iter().map(|change| (change, zone.to_offset(change)));
+        alike.insert((zone.to_offset("2020-01-01T00:00:00Z".parse().unwrap()), offsets.collect::<Vec<_>>()))
+    };
+    let names: Vec<String> = names.into_iter().filter(is_first).collect();
+    assert!(names.len() > 60, "{}", names.len());
     names
 }
 
@@ -201,7 +209,10 @@ fn fixed_times_are_due_once_for_each_date_in_all_zones() {
                         jiff::tz::AmbiguousOffset::Gap { before, .. } => {
                             // The first moment after the gap.
                             let in_gap = before.to_timestamp(date.to_datetime(at.time())).unwrap();
-                            zone.preceding(in_gap.checked_add(SignedDuration::from_nanos(1)).unwrap()).next().unwrap().timestamp()
+                            zone.preceding(in_gap.checked_add(SignedDuration::from_nanos(1)).unwrap())
+                                .next()
+                                .unwrap()
+                                .timestamp()
                         }
                         _ => wanted.earlier().unwrap().timestamp(),
                     };
@@ -216,7 +227,8 @@ fn fixed_times_are_due_once_for_each_date_in_all_zones() {
 /// other days, and none is further from the next than the step and the change together.
 #[test]
 fn real_time_keeps_its_step_in_all_zones() {
-    let crons = [("*/15 * * * *", 15), ("0 * * * *", 60), ("45 * * * *", 60), ("0 */2 * * *", 120), ("7,37 * * * *", 30)];
+    let crons =
+        [("*/15 * * * *", 15), ("0 * * * *", 60), ("45 * * * *", 60), ("0 */2 * * *", 120), ("7,37 * * * *", 30)];
     for name in zones() {
         let zone = TimeZone::get(&name).unwrap();
         for (cron, step) in crons {

@@ -62,7 +62,11 @@ fn note(table: &Timetable, before: Time, due: Time) -> Option<String> {
         let (start, _) = segment.start.filter(|(start, _)| *start > since && *start <= moment)?;
         let until = segment.start.map(|(_, offset)| offset.to_datetime(start))?;
         let day = civil.strftime("%-d %B").to_string();
-        return Some(format!("{day}: clocks go back from {} to {}", clock(until), clock(segment.offset.to_datetime(start))));
+        return Some(format!(
+            "{day}: clocks go back from {} to {}",
+            clock(until),
+            clock(segment.offset.to_datetime(start))
+        ));
     }
     let which = match (segment.comes_again(civil), segment.came_before(civil)) {
         (false, false) => return None,
