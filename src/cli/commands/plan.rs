@@ -134,8 +134,8 @@ fn step(plan: &Plan, node: &Node) -> Vec<String> {
         Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
         Action::Call { handler, .. } => format!("call {handler}"),
         Action::Wait(value) => format!("wait {}", shown(value)),
-        Action::Signal { name, timeout: None } => format!("wait for signal {}", shown(name)),
-        Action::Signal { name, timeout: Some(timeout) } => {
+        Action::Signal { name, timeout: None, .. } => format!("wait for signal {}", shown(name)),
+        Action::Signal { name, timeout: Some(timeout), .. } => {
             format!("wait for signal {}, at most {}", shown(name), shown(timeout))
         }
         Action::Set(value) => format!("set {}", shown(value)),

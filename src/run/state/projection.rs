@@ -11,7 +11,7 @@ use super::run_state::{Abandoned, Consequence, Counts, Moment, Post, State};
 use super::signals::{PendingSignal, SignalStatus};
 use super::table::WaitState;
 use super::weight::Consumed;
-use crate::process::{Action, Event, Micros, Payload, Pid, Status, Tag, Timestamp};
+use crate::process::{Action, Event, Json, Micros, Payload, Pid, Status, Tag, Timestamp};
 use crate::run::record::kinds::{Arrived, Decided, Decision, Died, Record, Started, Stepped};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -50,6 +50,9 @@ pub struct SignalWait {
     pub since: Timestamp,
     /// Until when at most, in microseconds since 1970, if the run is not paused meanwhile.
     pub until: Option<Timestamp>,
+    /// What a person is shown: an object with the name and with `title`, `text` or `schema`. `None`
+    /// if there is only the name.
+    pub prompt: Option<Json>,
 }
 
 /// A run as its records give it.
@@ -204,6 +207,7 @@ impl Projection {
             since: signal.since,
             // Here timers use the recorded time.
             until: signal.timer.map(|(due, _)| Timestamp(due.0)),
+            prompt: signal.prompt.clone(),
         };
         waits.into_iter().map(wait).collect()
     }

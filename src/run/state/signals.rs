@@ -9,7 +9,8 @@
 //! The names that the root waits for are its own: no other process takes such a signal, nor the
 //! name, unless it is granted the capability [`NAME`] for it.
 //!
-//! Arguments of the call are `{"name": …}`. Its answer is what the signal carries.
+//! Arguments of the call are `{"name": …}`, and for the person who sends it `title`, `text` and the
+//! `schema` of what it carries. Its answer is what the signal carries.
 
 use super::config::RunConfig;
 use super::decide::{NAME_BYTES_MAX, too_large};
@@ -19,7 +20,7 @@ use super::timers::{Alarm, TimerKey};
 use super::weight::message_bytes;
 pub(crate) use crate::process::handler::SIGNAL as NAME;
 use crate::process::{
-    Answer, Call, Message, Payload, Pid, Problem, ProblemClass, Sender, Tag, Timestamp, problem::kind,
+    Answer, Call, Json, Message, Payload, Pid, Problem, ProblemClass, Sender, Tag, Timestamp, problem::kind,
 };
 use crate::run::record::kinds::Decision;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,9 +29,9 @@ use std::sync::Arc;
 /// The topic of the message that carries a signal.
 pub(in crate::run) const TOPIC: &str = "wfhost.signal";
 
-/// Bytes of the arguments, which are read under the run's lock. Derived: a name, each of its bytes
-/// escaped, and what is around it.
-const ARGUMENTS_BYTES_MAX: usize = 8 * NAME_BYTES_MAX;
+/// Bytes of the arguments, which are read under the run's lock. Arbitrary: a name, and what a
+/// person reads and fills in.
+const ARGUMENTS_BYTES_MAX: usize = 64 * NAME_BYTES_MAX;
 
 /// Signals that were not taken yet, and calls that wait for one.
 #[derive(Default)]
@@ -52,6 +53,8 @@ pub(in crate::run) struct PendingSignal {
     pub(in crate::run) since: Timestamp,
     pub(in crate::run) timer: Option<TimerKey>,
     pub(in crate::run) bytes: u64,
+    /// The arguments of the call, if a person is shown more than the name.
+    pub(in crate::run) prompt: Option<Json>,
 }
 
 /// What is known of the signals of one name.
@@ -69,6 +72,12 @@ pub struct SignalStatus {
 #[serde(deny_unknown_fields)]
 struct Arguments {
     name: String,
+    #[serde(default)]
+    title: Option<String>,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    schema: Option<serde::de::IgnoredAny>,
 }
 
 impl Signals {
@@ -136,16 +145,19 @@ impl Signals {
     }
 }
 
-fn parse(call: &Call) -> Result<Arc<str>, Box<Problem>> {
+/// Reads the name, and the arguments if a person is shown more than that.
+fn parse(call: &Call) -> Result<(Arc<str>, Option<Json>), Box<Problem>> {
     let bad = |detail: String| {
         Box::new(Problem::new(kind::BAD_ARGUMENTS, "The arguments do not fit the handler signal").with_detail(detail))
     };
     let Payload::Json(json) = &call.args else { return Err(bad("they are JSON: {\"name\": \"approve\"}".to_owned())) };
-    let Arguments { name } = serde_json::from_str(json.as_str()).map_err(|error| bad(error.to_string()))?;
+    let arguments: Arguments = serde_json::from_str(json.as_str()).map_err(|error| bad(error.to_string()))?;
+    let Arguments { name, title, text, schema } = arguments;
     if name.len() > NAME_BYTES_MAX {
         return Err(Box::new(too_large("A signal's name", name.len() as u64, NAME_BYTES_MAX as u64)));
     }
-    Ok(name.into())
+    let is_prompt = title.is_some() || text.is_some() || schema.is_some();
+    Ok((name.into(), is_prompt.then(|| json.clone())))
 }
 
 impl State {
@@ -179,7 +191,7 @@ impl State {
             let bytes = call.args.size() as u64;
             return Err(Box::new(too_large("What a call of `signal` is given", bytes, ARGUMENTS_BYTES_MAX as u64)));
         }
-        let name = parse(call)?;
+        let (name, _) = parse(call)?;
         self.may_take_signal(config, pid, &name)?;
         let Some(body) = self.signals.kept.get(&name).and_then(VecDeque::front) else {
             self.may_wait(pid, call.args.size() as u64, name.len())?;
@@ -201,7 +213,7 @@ impl State {
     /// Gives a call the oldest retained signal. (A signal that is too large for the call is gone
     /// too: else it would block the name.)
     pub(in crate::run) fn take_signal(&mut self, pid: Pid, tag: Tag, call: &Call, answer: Answer) {
-        if let Ok(name) = parse(call) {
+        if let Ok((name, _)) = parse(call) {
             let mut first = true;
             self.signals.take(&name, |_| std::mem::take(&mut first));
         }
@@ -210,14 +222,15 @@ impl State {
 
     /// Has a call wait for a signal.
     pub(in crate::run) fn await_signal(&mut self, pid: Pid, moment: Moment, tag: Tag, call: &Call) {
-        let Ok(name) = parse(call) else { return };
+        let Ok((name, prompt)) = parse(call) else { return };
         let bytes = call.args.size() as u64;
         let timer =
             call.timeout.map(|timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
         self.signals.next += 1;
         let number = self.signals.next;
         self.signals.waiting.entry(Arc::clone(&name)).or_default().insert(number, (pid, tag));
-        self.wait(pid, tag, Pending::Signal(Box::new(PendingSignal { name, number, since: moment.at, timer, bytes })));
+        let pending = PendingSignal { name, number, since: moment.at, timer, bytes, prompt };
+        self.wait(pid, tag, Pending::Signal(Box::new(pending)));
     }
 
     /// Returns whether a signal can be taken now, or retained.

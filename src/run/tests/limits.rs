@@ -286,7 +286,7 @@ fn all_runs_of_a_host_share_what_it_has_for_them() {
 #[test]
 fn bounds_of_what_signals_and_keys_are_given() {
     let spaced = || {
-        let text = format!("{}{{\"name\":\"go\"}}", " ".repeat(9_000));
+        let text = format!("{}{{\"name\":\"go\"}}", " ".repeat(66_000));
         vec![calls("signal", Payload::Json(crate::process::Json::parse(text).unwrap()))]
     };
     assert_eq!(hear(&Setup::default(), 1, spaced), r#"["1 too-large Definite"]"#);

@@ -164,10 +164,9 @@ impl Interpreter {
                 self.budget.spend(template.expressions().max(1));
                 self.wait(context, key, template)
             }
-            Action::Signal { name, timeout } => {
-                let both = [Some(name), timeout.as_ref()];
-                self.budget.spend(both.into_iter().flatten().map(|one| one.expressions().max(1)).sum());
-                self.wait_for_signal(context, key, name, timeout.as_ref())
+            action @ Action::Signal { name, timeout, prompt } => {
+                self.budget.spend(action.templates().map(|one| one.expressions().max(1)).sum());
+                self.wait_for_signal(context, key, name, timeout.as_ref(), prompt.as_ref())
             }
             Action::Uses { with, .. } | Action::Call { with, .. } => {
                 self.budget.spend(with.expressions().max(1));
@@ -242,6 +241,7 @@ impl Interpreter {
         key: ItemKey,
         name: &crate::workflow::plan::Template,
         timeout: Option<&crate::workflow::plan::Template>,
+        prompt: Option<&crate::workflow::plan::Template>,
     ) -> Result<(), Problem> {
         let name = match self.evaluate(key.0, Some(key.1), name, "wait/signal")? {
             Value::String(name) if !name.is_empty() => name,
@@ -251,7 +251,8 @@ impl Interpreter {
             }
         };
         let timeout = timeout.map(|timeout| self.duration(key, timeout, "wait/timeout")).transpose()?;
-        let args = Payload::json(&serde_json::json!({ "name": name }));
+        let prompt = prompt.map(|prompt| self.evaluate(key.0, Some(key.1), prompt, "wait")).transpose()?;
+        let args = Payload::json(&signal_arguments(&name, prompt));
         self.in_flight_bytes += args.size();
         self.budget.bytes = self.budget.bytes.saturating_sub(args.size());
         let call = Call {
@@ -339,4 +340,22 @@ impl Interpreter {
         payload(&outputs, context.init.limits.payload_bytes)
             .map_err(|problem| problem.with_data(&serde_json::json!({ "pointer": "/outputs" })))
     }
+}
+
+/// Characters of the title and of the text that a person is shown; longer ones are cut. Arbitrary:
+/// a line, and what fits on a page.
+const PROMPT_CHARS_MAX: [(&str, usize); 2] = [("title", 200), ("text", 4_000)];
+
+/// The arguments of a call that waits for a signal.
+fn signal_arguments(name: &str, prompt: Option<Value>) -> Value {
+    let mut arguments = serde_json::json!({ "name": name });
+    let (Value::Object(all), Some(Value::Object(prompt))) = (&mut arguments, prompt) else { return arguments };
+    all.extend(prompt);
+    for (key, chars_max) in PROMPT_CHARS_MAX {
+        let Some(value) = all.get_mut(key) else { continue };
+        let text = if let Value::String(text) = value { std::mem::take(text) } else { value.to_string() };
+        let cut = text.char_indices().nth(chars_max).map(|(at, _)| format!("{}…", &text[..at]));
+        *value = Value::String(cut.unwrap_or(text));
+    }
+    arguments
 }

@@ -241,9 +241,22 @@ pub enum Action {
         name: Node,
         /// The longest wait.
         timeout: Option<Node>,
+        /// What a person is shown who sends it.
+        prompt: Prompt,
     },
     /// Computes a value.
     Set(Node),
+}
+
+/// What a person is shown who answers a wait.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Prompt {
+    /// In a few words.
+    pub title: Option<Node>,
+    /// In sentences.
+    pub text: Option<Node>,
+    /// A JSON Schema of the signal's body.
+    pub schema: Option<serde_json::Value>,
 }
 
 impl Action {

@@ -6,7 +6,7 @@ use super::foreign_keys;
 use super::names::{check_name, check_source};
 use super::script;
 use super::values::{boolean, duration, shown, whole};
-use super::{Action, Allowed, LimitsPatch, PARALLEL_MAX, RETRIES_MAX, Retry, Spanned, Step, When};
+use super::{Action, Allowed, LimitsPatch, PARALLEL_MAX, Prompt, RETRIES_MAX, Retry, Spanned, Step, When};
 use crate::process::Micros;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, plain};
 use crate::workflow::syntax::{Content, Entry, Node, Span};
@@ -57,6 +57,9 @@ pub(crate) const ENTRY_DEFAULT: &str = "run";
 
 /// The longest name of a signal. Arbitrary.
 const SIGNAL_BYTES_MAX: usize = 1_024;
+
+/// The longest schema of a signal's body. Arbitrary: it stands in the records of each wait.
+const SCHEMA_BYTES_MAX: usize = 16 * 1024;
 
 /// Longest name of a signal that a hint quotes. Arbitrary.
 const SIGNAL_QUOTED_MAX: usize = 60;
@@ -230,7 +233,12 @@ fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Optio
             return None;
         }
     }
-    let keys = KnownKeys { what: "`wait`", known: &["signal", "timeout"], later: &[], foreign: foreign_keys::WAIT };
+    let keys = KnownKeys {
+        what: "`wait`",
+        known: &["signal", "timeout", "title", "text", "schema"],
+        later: &[],
+        foreign: foreign_keys::WAIT,
+    };
     let fields = Fields::read(node, &keys, problems)?;
     let timeout = fields.get("timeout");
     let timeout_reads = timeout.is_none_or(|node| is_expression(node) || duration(node, "timeout", problems).is_some());
@@ -247,7 +255,42 @@ fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Optio
         problems.push(Diagnostic::new("name", message, name.span).hint("signal: approve"));
         return None;
     }
-    timeout_reads.then(|| Action::Signal { name: name.clone(), timeout: timeout.cloned() })
+    let prompt = read_prompt(&fields, problems)?;
+    timeout_reads.then(|| Action::Signal { name: name.clone(), timeout: timeout.cloned(), prompt })
+}
+
+/// Reads what a person is shown who sends the signal.
+fn read_prompt(fields: &Fields<'_>, problems: &mut Diagnostics) -> Option<Prompt> {
+    let mut texts = [None, None];
+    for (key, place) in ["title", "text"].into_iter().zip(&mut texts) {
+        if let Some(node) = fields.get(key) {
+            text(node, key, problems)?;
+            *place = Some(node.clone());
+        }
+    }
+    let [title, text] = texts;
+    let Some(node) = fields.get("schema") else { return Some(Prompt { title, text, schema: None }) };
+    let mut refuse = |message: String, span: Span| {
+        problems.push(
+            Diagnostic::new("schema", message, span)
+                .hint("schema: { type: object, properties: { by: { type: string } } }"),
+        );
+    };
+    if node.as_mapping().is_none() {
+        refuse(format!("`schema` is a JSON Schema, an object, not {}", node.kind()), node.span);
+        return None;
+    }
+    match node.to_json() {
+        Ok(schema) if schema.to_string().len() > SCHEMA_BYTES_MAX => {
+            refuse(format!("the schema of a signal has at most {SCHEMA_BYTES_MAX} bytes of JSON"), node.span);
+            None
+        }
+        Ok(schema) => Some(Prompt { title, text, schema: Some(schema) }),
+        Err((span, why)) => {
+            refuse(format!("`schema` is not JSON: {why}"), span);
+            None
+        }
+    }
 }
 
 /// Reports keys that are valid with another action only.
@@ -266,7 +309,7 @@ fn check_belonging(fields: &Fields<'_>, action: &Action, problems: &mut Diagnost
 
 /// The hint for a `timeout` beside `wait: { signal: … }` instead of within it.
 fn timeout_of_signal(entry: &Entry, action: &Action) -> Option<String> {
-    let Action::Signal { name, timeout: None } = action else { return None };
+    let Action::Signal { name, timeout: None, .. } = action else { return None };
     let short = |node: &Node| {
         let text = node.as_scalar().map(|scalar| scalar.text.as_str())?;
         (text.len() <= SIGNAL_QUOTED_MAX && !text.contains(['$', '\n'])).then(|| text.to_owned())

@@ -101,14 +101,14 @@ fn read_step(
             with().map(|with| Action::Call { handler: handler.value.as_str().into(), with })
         }
         model::Action::Wait(node) => templates.value(node, each).map(Action::Wait),
-        model::Action::Signal { name, timeout } => {
+        model::Action::Signal { name, timeout, prompt } => {
             let name = templates.value(name, each);
-            let timeout = timeout.as_ref().map(|node| templates.value(node, each));
-            match (name, timeout) {
-                (Some(name), None) => Some(Action::Signal { name, timeout: None }),
-                (Some(name), Some(Some(timeout))) => Some(Action::Signal { name, timeout: Some(timeout) }),
-                _ => None,
-            }
+            let timeout = timeout.as_ref().map_or(Some(None), |node| templates.value(node, each).map(Some));
+            let prompt = read_prompt(prompt, templates, each);
+            name.zip(timeout).zip(prompt).map(|((name, timeout), entries)| {
+                let prompt = (!entries.is_empty()).then_some(Template::Object(entries));
+                Action::Signal { name, timeout, prompt }
+            })
         }
         model::Action::Set(node) => templates.value(node, each).map(Action::Set),
     };
@@ -120,6 +120,24 @@ fn read_step(
     }
     let transpose = |part: Option<Option<Template>>| part.map_or(Some(None), |part| part.map(Some));
     Some(StepTemplates { action: action?, condition: transpose(condition)?, for_each: transpose(for_each)? })
+}
+
+/// What a person is shown who sends a signal. `None` if there is a problem.
+fn read_prompt(
+    prompt: &model::Prompt,
+    templates: &mut TemplateReader<'_>,
+    site: ExpressionSite,
+) -> Option<Vec<(String, Template)>> {
+    let mut entries = Vec::new();
+    for (key, node) in [("title", &prompt.title), ("text", &prompt.text)] {
+        if let Some(node) = node {
+            entries.push((key.to_owned(), templates.value(node, site)));
+        }
+    }
+    if let Some(schema) = &prompt.schema {
+        entries.push(("schema".to_owned(), Some(Template::Literal(schema.clone()))));
+    }
+    entries.into_iter().map(|(key, value)| Some((key, value?))).collect()
 }
 
 fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, edges: &mut Edges) {

@@ -154,6 +154,9 @@ pub enum Action {
         /// The longest wait, a duration as text.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         timeout: Option<Template>,
+        /// What a person is shown who sends it: an object of `title`, `text` and `schema`.
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        prompt: Option<Template>,
     },
     /// Computes a value.
     Set(Template),
@@ -171,6 +174,16 @@ impl Action {
             Self::Set(_) => "set",
         }
     }
+
+    /// Its templates.
+    pub(in crate::workflow) fn templates(&self) -> impl Iterator<Item = &Template> {
+        let all: [Option<&Template>; 3] = match self {
+            Self::Uses { with, .. } | Self::Call { with, .. } => [Some(with), None, None],
+            Self::Wait(template) | Self::Set(template) => [Some(template), None, None],
+            Self::Signal { name, timeout, prompt } => [Some(name), timeout.as_ref(), prompt.as_ref()],
+        };
+        all.into_iter().flatten()
+    }
 }
 
 impl Node {
@@ -186,12 +199,7 @@ impl Node {
     #[must_use]
     pub fn reads(&self) -> Reads {
         let mut reads = Reads::default();
-        let action: [Option<&Template>; 2] = match &self.action {
-            Action::Uses { with, .. } | Action::Call { with, .. } => [Some(with), None],
-            Action::Wait(template) | Action::Set(template) => [Some(template), None],
-            Action::Signal { name, timeout } => [Some(name), timeout.as_ref()],
-        };
-        let templates = action.into_iter().flatten().chain(&self.condition).chain(&self.for_each);
+        let templates = self.action.templates().chain(&self.condition).chain(&self.for_each);
         templates.for_each(|template| template.add_reads(&mut reads));
         reads
     }

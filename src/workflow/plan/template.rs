@@ -145,6 +145,12 @@ impl Template {
         }
     }
 
+    /// The entries of an object, as in the file.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&str, Value)> {
+        let entries = if let Self::Object(entries) = self { entries.as_slice() } else { &[] };
+        entries.iter().map(|(key, value)| (key.as_str(), value.to_value()))
+    }
+
     /// Adds the inputs that its expressions read.
     pub(super) fn add_reads(&self, reads: &mut Reads) {
         match self {

@@ -3,7 +3,7 @@
 //! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest covers; it may change
 //! with each release.
 
-use super::{Action, Node, Plan};
+use super::{Action, Node, Plan, Template};
 use crate::workflow::model::{LIMITS, When, millis};
 use serde_json::{Map, Value, json};
 
@@ -88,8 +88,11 @@ impl Plan {
                 step["with"] = with.to_value();
             }
             Action::Wait(value) => step["wait"] = value.to_value(),
-            Action::Signal { name, timeout } => {
+            Action::Signal { name, timeout, prompt } => {
                 step["wait"] = json!({ "signal": name.to_value() });
+                for (key, value) in prompt.iter().flat_map(Template::entries) {
+                    step["wait"][key] = value;
+                }
                 if let Some(timeout) = timeout {
                     step["wait"]["timeout"] = timeout.to_value();
                 }

@@ -116,12 +116,7 @@ fn gives_a_response(action: &Action) -> bool {
 }
 
 fn templates(node: &Node) -> impl Iterator<Item = &Template> {
-    let (first, second) = match &node.action {
-        Action::Uses { with, .. } | Action::Call { with, .. } => (with, None),
-        Action::Wait(template) | Action::Set(template) => (template, None),
-        Action::Signal { name, timeout } => (name, timeout.as_ref()),
-    };
-    node.condition.iter().chain(&node.for_each).chain([first]).chain(second)
+    node.condition.iter().chain(&node.for_each).chain(node.action.templates())
 }
 
 fn each(template: &Template, look: &mut impl FnMut(&Expression)) {

@@ -41,6 +41,41 @@ outputs: { all: '${ .steps.each.output }' }";
 }
 
 #[test]
+fn what_a_person_is_shown_goes_with_the_call() {
+    let yaml = "
+inputs: { who: { type: array }, n: { type: number } }
+steps:
+  - id: each
+    for-each: '${ .inputs.who }'
+    wait:
+      signal: 'approve-${ .item }'
+      title: 'Approve ${ .item }?'
+      text: '${ .inputs.n }'
+      schema: { type: object, properties: { note: { type: string, default: '${ not evaluated }' } } }
+  - { id: long, wait: { signal: long, title: '${ \"é\" * 300 }' } }
+  - { id: plain, wait: { signal: plain } }";
+    let world = World::new(yaml, json!({"who": ["a"], "n": 1.5}));
+    let args = |name: &str| {
+        let found = world.commands.iter().find_map(|command| match &command.action {
+            Action::Call(call) => match &call.args {
+                Payload::Json(args) => Some(args.to_value()).filter(|args| args["name"] == name),
+                other => panic!("{other:?}"),
+            },
+            _ => None,
+        });
+        found.unwrap()
+    };
+    let schema =
+        json!({ "type": "object", "properties": { "note": { "type": "string", "default": "${ not evaluated }" } } });
+    assert_eq!(
+        args("approve-a"),
+        json!({ "name": "approve-a", "title": "Approve a?", "text": "1.5", "schema": schema })
+    );
+    assert_eq!(args("long")["title"].as_str().unwrap(), format!("{}…", "é".repeat(200)));
+    assert_eq!(args("plain"), json!({ "name": "plain" }));
+}
+
+#[test]
 fn a_wait_that_times_out_fails_its_step_and_is_not_repeated() {
     let yaml = "
 defaults: { retry: { max: 3 } }
