@@ -83,6 +83,7 @@ pub use recovery::rebuild::{Rebuild, RebuildError, rebuild};
 pub use recovery::recover::{RecoveryError, RecoverySpec};
 pub use recovery::replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepeatable, replay};
 pub use recovery::verify::{Compared, Verdict, Verified, VerifyError, verify};
+pub use seam::awaited::{AWAITED_MAX, Awaited, AwaitedKind};
 pub use seam::backlog::Backlog;
 pub use seam::clock::{Clock, system_time};
 pub use seam::effects::{Dispatched, Effects, OutgoingCall, Reply};

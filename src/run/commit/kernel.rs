@@ -10,6 +10,7 @@ use super::snapshot_writer::{SnapshotCounts, SnapshotPolicy, SnapshotWriter};
 use super::stall::Stall;
 use crate::base::brief::Brief;
 use crate::process::Problem;
+use crate::run::seam::awaited::Awaited;
 use crate::run::seam::clock::Clock;
 use crate::scheduler::{Handle, Port};
 use parking_lot::{Mutex, RwLock};
@@ -134,6 +135,19 @@ impl Kernel {
     pub fn runs(&self) -> Vec<RunHandle> {
         let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Residency::in_memory).collect();
         here.into_iter().map(RunHandle::new).collect()
+    }
+
+    /// Returns what each run in memory waits for from people, in the order of their ids. What
+    /// parked runs wait for is in their journal.
+    #[must_use]
+    pub fn awaited(&self) -> Vec<(Arc<str>, Vec<Awaited>)> {
+        let here: Vec<Arc<Run>> = self.0.runs.lock().values().filter_map(Residency::in_memory).collect();
+        let awaited = |run: Arc<Run>| {
+            let inner = run.inner.lock();
+            let of_run = if inner.has_ended { Vec::new() } else { inner.state.awaited() };
+            (!inner.parked).then(|| (Arc::clone(&run.config.id), of_run))
+        };
+        here.into_iter().filter_map(awaited).collect()
     }
 
     /// Returns an unfinished run. A parked one stays parked until an operation needs it in memory.

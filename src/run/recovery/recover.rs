@@ -326,15 +326,12 @@ impl RunHandle {
     #[must_use]
     pub fn uncertain(&self) -> Vec<Uncertain> {
         let uncertain = |inner: &Inner| {
-            let pending = |(pid, tag): &(Pid, Tag)| matches!(inner.state.pending(*pid, *tag), Some(Pending::Call(_)));
-            let open = inner.state.uncertain.iter().filter(|(call, _)| pending(call));
-            open.map(|(&(pid, tag), call)| Uncertain {
-                pid,
-                tag,
-                handler: Arc::clone(&call.handler),
-                key: Arc::clone(&call.idempotency_key),
-            })
-            .collect()
+            let open = inner.state.uncertain.iter().filter_map(|(&(pid, tag), call)| {
+                let Some(Pending::Call(pending)) = inner.state.pending(pid, tag) else { return None };
+                let (handler, key) = (Arc::clone(&call.handler), Arc::clone(&call.idempotency_key));
+                Some(Uncertain { pid, tag, handler, key, since: pending.since })
+            });
+            open.collect()
         };
         self.with(|_, inner| uncertain(inner)).unwrap_or_default()
     }

@@ -1,5 +1,6 @@
 //! Where records and log lines go.
 
+use super::awaited::Awaited;
 use super::backlog::Backlog;
 use super::snapshot_store::SnapshotStore;
 use crate::process::problem::kind;
@@ -137,6 +138,12 @@ pub trait Log: Send {
     /// Where snapshots of the run's processes are stored. `None` if the run is not durable.
     fn snapshot_store(&self) -> Option<Arc<dyn SnapshotStore>> {
         None
+    }
+
+    /// The run is about to be parked, and waits for this from people until it is in memory again.
+    /// It is for lists: no record depends on it.
+    fn awaits(&mut self, awaited: Vec<Awaited>) {
+        let _ = awaited;
     }
 
     /// Returns whether [`Self::park`] can succeed.

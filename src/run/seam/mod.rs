@@ -4,6 +4,7 @@
 //! [`SnapshotStore`](snapshot_store::SnapshotStore), dispatch implements
 //! [`Effects`](effects::Effects).
 
+pub(super) mod awaited;
 pub(super) mod backlog;
 pub(super) mod clock;
 pub(super) mod effects;

@@ -114,6 +114,7 @@ impl State {
         let pending = PendingCall {
             handler: Arc::clone(&handler),
             key: Arc::clone(&key),
+            since: moment.at,
             timeout: call.timeout,
             timer,
             bytes,

@@ -9,6 +9,7 @@
 //!   [`Consequence`](run_state::Consequence), and this folder executes none.
 
 pub(super) mod act_ids;
+mod awaited;
 pub(super) mod calls;
 pub(super) mod config;
 pub(super) mod decide;

@@ -2,7 +2,7 @@
 
 use super::signals::PendingSignal;
 use super::timers::TimerKey;
-use crate::process::{Micros, Pid, Problem, ProblemClass, Tag};
+use crate::process::{Micros, Pid, Problem, ProblemClass, Tag, Timestamp};
 use std::sync::Arc;
 
 /// What an unanswered command waits for.
@@ -42,6 +42,8 @@ impl Pending {
 pub(in crate::run) struct PendingCall {
     pub(in crate::run) handler: Arc<str>,
     pub(in crate::run) key: Arc<str>,
+    /// The recorded time of the step that made the call.
+    pub(in crate::run) since: Timestamp,
     pub(in crate::run) timeout: Option<Micros>,
     pub(in crate::run) timer: Option<TimerKey>,
     pub(in crate::run) bytes: u64,

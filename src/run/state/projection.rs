@@ -37,6 +37,9 @@ pub struct Uncertain {
     pub handler: Arc<str>,
     /// Its idempotency key.
     pub key: Arc<str>,
+    /// When it was made, in microseconds since 1970; 0 if a host of an older release reports it.
+    #[serde(default)]
+    pub since: Timestamp,
 }
 
 /// A call that waits for a signal.
@@ -225,7 +228,8 @@ impl Projection {
 
 fn uncertain(((pid, tag), pending): ((Pid, Tag), &Pending)) -> Option<Uncertain> {
     let Pending::Call(call) = pending else { return None };
-    let uncertain = || Uncertain { pid, tag, handler: Arc::clone(&call.handler), key: Arc::clone(&call.key) };
+    let uncertain =
+        || Uncertain { pid, tag, handler: Arc::clone(&call.handler), key: Arc::clone(&call.key), since: call.since };
     call.sending.is_leaving().then(uncertain)
 }
 

@@ -15,6 +15,7 @@ mod support;
 mod timers;
 
 mod acts;
+mod awaited;
 mod basics;
 mod cancels;
 mod effects;

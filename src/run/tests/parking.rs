@@ -6,8 +6,8 @@ use crate::base::Monotonic;
 use crate::journal::Memory;
 use crate::process::{Action, Event, Micros, Payload, Program, Status};
 use crate::run::{
-    Act, Clock, Durability, Kernel, Log, MemorySnapshots, ParkedLog, ParkingPolicy, Refused, RunHandle, SnapshotPolicy,
-    SnapshotStore,
+    Act, Awaited, Clock, Durability, Kernel, Log, MemorySnapshots, ParkedLog, ParkingPolicy, Refused, RunHandle,
+    SnapshotPolicy, SnapshotStore,
 };
 use crate::scheduler::{Config, Scheduler};
 use bytes::Bytes;
@@ -23,6 +23,8 @@ pub(super) struct Parkable {
     shelf: Option<MemorySnapshots>,
     /// It cannot be read any more.
     broken: Arc<AtomicBool>,
+    /// What the run waited for when it was parked last.
+    pub(super) awaited: Arc<Mutex<Vec<Awaited>>>,
     /// How often the run was recovered.
     pub(super) recovered: Arc<AtomicU64>,
     later: bool,
@@ -52,6 +54,10 @@ impl Log for Parkable {
 
     fn snapshot_store(&self) -> Option<Arc<dyn SnapshotStore>> {
         self.shelf.clone().map(|shelf| Arc::new(shelf) as _)
+    }
+
+    fn awaits(&mut self, awaited: Vec<Awaited>) {
+        *self.awaited.lock() = awaited;
     }
 
     fn can_park(&self) -> bool {

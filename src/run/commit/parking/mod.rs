@@ -255,6 +255,8 @@ impl Run {
     /// Steps 2 and 3 of the protocol, of a run that is quiet. Returns whether its log could be
     /// parked.
     fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: BriefGuard<'_, Inner>, port: &mut P) -> bool {
+        let awaited = inner.state.awaited();
+        inner.log.awaits(awaited);
         let Some(log) = inner.log.park() else { return false };
         self.park_as(log, Monotonic(0), inner, port);
         true
