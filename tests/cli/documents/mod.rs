@@ -18,8 +18,14 @@ const LANGUAGES: &[&str] = &[
 fn pages() -> Vec<Page> {
     let mut paths: Vec<PathBuf> = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(PathBuf::from).to_vec();
     paths.extend(
-        ["workflows/README.md", "guests/README.md", "guests/sdk/README.md", "guests/suite/README.md"]
-            .map(PathBuf::from),
+        [
+            "workflows/README.md",
+            "guests/README.md",
+            "guests/sdk/README.md",
+            "guests/suite/README.md",
+            "docs/packaging/README.md",
+        ]
+        .map(PathBuf::from),
     );
     let docs = std::fs::read_dir(root().join("docs")).unwrap();
     paths.extend(docs.map(|entry| PathBuf::from("docs").join(entry.unwrap().file_name())));
