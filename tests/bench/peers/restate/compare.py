@@ -102,7 +102,7 @@ def restate(folder, _):
     until(lambda: request(f"http://127.0.0.1:{ADMIN}/deployments"))
     until(lambda: request(f"http://127.0.0.1:{ADMIN}/deployments", {"uri": f"http://127.0.0.1:{HANDLER}", "force": True}))
     until(lambda: request(f"http://127.0.0.1:{INGRESS}/three/run", {"n": 1}))
-    return server, [code], (f"127.0.0.1:{INGRESS}", "/three/run", '{"n":1}', [])
+    return server, [code], (f"127.0.0.1:{INGRESS}", "/three/run", '{"n":1}', '"n":4', [])
 
 
 def wfhost(name):
@@ -121,7 +121,7 @@ def wfhost(name):
         server = Server("wfhost", arguments, folder, env=environment)
         header, path = f"authorization: Bearer {token}", f"/v1/workflows/{name}/runs?wait=30s"
         until(lambda: request(f"http://127.0.0.1:{OURS}{path}", {"inputs": {"n": 1}}, {"authorization": f"Bearer {token}"}))
-        return server, [code], (f"127.0.0.1:{OURS}", path, '{"inputs":{"n":1}}', [header])
+        return server, [code], (f"127.0.0.1:{OURS}", path, '{"inputs":{"n":1}}', '"succeeded"', [header])
 
     return start
 
@@ -133,8 +133,8 @@ def measure(name, clients, folder, options):
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     try:
-        server, others, (address, path, body, headers) = SYSTEMS[name](folder, options)
-        load = [options.load, address, path, str(clients), str(options.seconds), body, *headers]
+        server, others, (address, path, body, expected, headers) = SYSTEMS[name](folder, options)
+        load = [options.load, address, path, str(clients), str(options.seconds), body, expected, *headers]
         # The counters cover the warm-up too, as the processor times do.
         events = ",".join(f"syscalls:sys_enter_{sync}" for sync in SYNCS)
         perf = ["perf", "stat", "-x,", "-o", os.path.join(folder, "perf"), "-e", events, "-p", str(server.pid)]

@@ -3,9 +3,9 @@
 //! share of a small machine.
 //!
 //! ```text
-//! load ADDRESS PATH CLIENTS SECONDS BODY [HEADER…]
+//! load ADDRESS PATH CLIENTS SECONDS BODY EXPECTED [HEADER…]
 //! ```
-//! Warms up for a quarter of the time, unreported. Prints `rate p50 p99 p999 max errors`, times in
+//! An answer that does not contain EXPECTED is an error. Warms up for a quarter of the time, unreported. Prints `rate p50 p99 p999 max errors`, times in
 //! microseconds.
 
 use std::time::{Duration, Instant};
@@ -15,8 +15,8 @@ use tokio::net::TcpStream;
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let [_, address, path, clients, seconds, body, headers @ ..] = &arguments[..] else {
-        panic!("load ADDRESS PATH CLIENTS SECONDS BODY [HEADER…]");
+    let [_, address, path, clients, seconds, body, expected, headers @ ..] = &arguments[..] else {
+        panic!("load ADDRESS PATH CLIENTS SECONDS BODY EXPECTED [HEADER…]");
     };
     let (clients, seconds): (usize, f64) = (clients.parse().unwrap(), seconds.parse().unwrap());
     let mut head = format!("POST {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n");
@@ -26,7 +26,7 @@ async fn main() {
     let end = begin + Duration::from_secs_f64(seconds);
     let local = tokio::task::LocalSet::new();
     let tasks: Vec<_> = (0..clients)
-        .map(|_| local.spawn_local(client(address.clone(), request.clone().into_bytes(), begin, end)))
+        .map(|_| local.spawn_local(client(address.clone(), request.clone().into_bytes(), expected.clone(), begin, end)))
         .collect();
     let (mut times, mut errors) = (Vec::new(), 0);
     local
@@ -46,7 +46,7 @@ async fn main() {
 
 /// One client. Returns the microseconds of each request that was answered within the time, and how
 /// many answers were no success.
-async fn client(address: String, request: Vec<u8>, begin: Instant, end: Instant) -> (Vec<u64>, u64) {
+async fn client(address: String, request: Vec<u8>, expected: String, begin: Instant, end: Instant) -> (Vec<u64>, u64) {
     let mut stream = TcpStream::connect(&address).await.expect("the server listens");
     stream.set_nodelay(true).unwrap();
     let (mut times, mut errors, mut buffer) = (Vec::new(), 0, Vec::with_capacity(16 << 10));
@@ -58,7 +58,7 @@ async fn client(address: String, request: Vec<u8>, begin: Instant, end: Instant)
         stream.write_all(&request).await.unwrap();
         let status = answer(&mut stream, &mut buffer).await;
         let now = Instant::now();
-        if status != 200 {
+        if status != 200 || find(&buffer, expected.as_bytes()).is_none() {
             errors += 1;
             if errors == 1 {
                 eprintln!("{}", String::from_utf8_lossy(&buffer));
