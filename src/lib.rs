@@ -58,6 +58,8 @@ pub mod oci;
 pub mod process;
 pub mod run;
 pub mod scheduler;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod sim;
 #[cfg(feature = "wasm")]
 pub mod workflow;

@@ -3,7 +3,7 @@
 use super::args::settings::{Settings, Unset};
 use super::commands::{
     build, cancel, dev, doctor, engine, example, fork, graph, history, inspect, logs, ls, new, pause, plan, ps, push,
-    query, replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
+    query, replay, resolve, resume, retry, rm, run, serve, signal, status, token, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -55,6 +55,10 @@ pub(in crate::cli) enum Command {
     Run(Box<run::Arguments>),
     /// Resume suspended or paused runs.
     Resume(resume::Arguments),
+    /// Serve an HTTP API over the data folder, and run what is in it.
+    Serve(Box<serve::Arguments>),
+    /// Make, list and revoke the tokens of the service.
+    Token(token::Arguments),
     /// List runs, the newest first.
     Ls(ls::Arguments),
     /// List the runs that are executing now, in all processes of the data folder.
@@ -157,6 +161,8 @@ impl Command {
             Self::Query(command) => (&mut command.data, None),
             Self::Resolve(command) => (&mut command.act.data, None),
             Self::Rm(command) => (&mut command.data, None),
+            Self::Serve(command) => (&mut command.data, Some(&mut command.host)),
+            Self::Token(command) => (&mut command.data, None),
             Self::Validate(validate::Arguments { cache, .. })
             | Self::Plan(plan::Arguments { cache, .. })
             | Self::Graph(graph::Arguments { cache, .. })

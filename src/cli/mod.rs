@@ -23,7 +23,7 @@ use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
     build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inspect, logs, ls, new, pause,
-    plan, ps, push, query, replay, resolve, resume, retry, rm, run, signal, status, validate, verify,
+    plan, ps, push, query, replay, resolve, resume, retry, rm, run, serve, signal, status, token, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -45,6 +45,8 @@ pub fn main() -> ExitCode {
     let done = match arguments.command {
         Command::Run(command) => run::run(&command, terminal),
         Command::Resume(command) => resume::resume(&command, terminal),
+        Command::Serve(command) => reported(serve::serve(&command, terminal), false, terminal),
+        Command::Token(command) => reported(token::token(&command), command.json(), terminal),
         Command::Ls(command) => reported(ls::ls(&command, terminal), command.json, terminal),
         Command::Ps(command) => reported(ps::ps(&command, terminal), command.json, terminal),
         Command::Status(command) => reported(status::status(&command, terminal), command.json, terminal),

@@ -117,6 +117,17 @@ impl ComponentStore {
         })
     }
 
+    /// Returns the number of bytes of a stored component; `None` if there is none, or the text is
+    /// no BLAKE3 in hexadecimal. It stays for a while from now on.
+    pub(crate) fn bytes(&self, hash: &str) -> Option<u64> {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        if hash.len() != 64 || !hash.bytes().all(is_digit) {
+            return None;
+        }
+        self.touch(hash).ok()?;
+        Some(std::fs::metadata(self.path(hash)).ok()?.len())
+    }
+
     /// Makes the file of a stored component young, if it is not.
     fn touch(&self, hash: &str) -> io::Result<()> {
         let path = self.path(hash);

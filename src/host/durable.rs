@@ -6,8 +6,9 @@
 
 use super::component_store::ComponentStore;
 use super::control::Control;
+use super::durable_watch::DurableWatchers;
 use super::storage::{KernelListener, StorageWatcher};
-use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, Workflow};
+use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, StartNotes, Workflow};
 use crate::base::guarded;
 use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
 use crate::process::{Problem, problem::kind};
@@ -27,6 +28,9 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// How often a suspension checks whether the calls in flight have their answers.
 const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
+/// How many changes of all runs a reader may be behind before it misses some.
+const CHANGES_MAX: usize = 65_536;
+
 /// The folder of a host's durable runs. It is opened when it is first needed.
 pub(super) struct DataFolder {
     folder: PathBuf,
@@ -34,6 +38,7 @@ pub(super) struct DataFolder {
     kernel: Weak<Kernel>,
     watcher: Option<Arc<dyn StorageWatcher>>,
     journal: OnceLock<Result<Journal, StoreError>>,
+    pub(super) durable_watchers: Arc<DurableWatchers>,
     /// The socket by which other processes see and steer the runs, or why there is none; `None`
     /// before the folder is opened.
     control: Mutex<Option<Result<Control, String>>>,
@@ -106,12 +111,18 @@ impl DataFolder {
     pub(super) fn new(folder: PathBuf, kernel: &Arc<Kernel>, watcher: Option<Arc<dyn StorageWatcher>>) -> Self {
         let components = ComponentStore::of(&folder);
         let kernel = Arc::downgrade(kernel);
-        Self { components, folder, kernel, watcher, journal: OnceLock::new(), control: Mutex::default() }
+        let durable_watchers = Arc::new(DurableWatchers::new(CHANGES_MAX));
+        let (journal, control) = (OnceLock::new(), Mutex::default());
+        Self { folder, components, kernel, watcher, journal, durable_watchers, control }
     }
 
-    fn journal(&self) -> Result<&Journal, StoreError> {
+    pub(super) fn journal(&self) -> Result<&Journal, StoreError> {
         let open = || {
-            let listener = KernelListener { kernel: Weak::clone(&self.kernel), watcher: self.watcher.clone() };
+            let listener = KernelListener {
+                kernel: Weak::clone(&self.kernel),
+                watcher: self.watcher.clone(),
+                durable: Arc::clone(&self.durable_watchers),
+            };
             let journal = Sqlite::open(&self.folder, Arc::new(listener)).map(Journal)?;
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
             if let Ok(control) = &control {
@@ -121,6 +132,12 @@ impl DataFolder {
             Ok(journal)
         };
         self.journal.get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+}
+
+impl DataFolder {
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
     }
 }
 
@@ -232,10 +249,11 @@ impl Host {
         id: &Arc<str>,
         workflow: &Workflow,
         inputs: &Map<String, Value>,
+        notes: &StartNotes,
     ) -> Result<Box<dyn Log>, LoadError> {
         let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
         let Journal(store) = data.journal().map_err(LoadError::Journal)?;
-        let run = self.prepare_new(id, workflow, inputs)?;
+        let run = self.prepare_new(id, workflow, inputs, notes)?;
         store.begin(&run).map_err(|error| match error {
             StoreError::Exists(id) | StoreError::Owned(id) => LoadError::Exists { id: id.to_string() },
             error => LoadError::Journal(error),
@@ -248,18 +266,18 @@ impl Host {
         id: &Arc<str>,
         workflow: &Workflow,
         inputs: &Map<String, Value>,
+        notes: &StartNotes,
     ) -> Result<NewRun, LoadError> {
-        let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
-        for (source, file) in &*workflow.files {
-            let bytes = file.bytes.as_ref().expect("invariant: a host with a folder retains what it loads");
-            let stored = data.components.store(&file.hash, bytes);
-            stored.map_err(|error| LoadError::StoreComponent { component: source.clone(), error })?;
-        }
-        let addresses = self.shared.addresses.clone();
-        let manifest = RunManifest { addresses, ..RunManifest::new(workflow, inputs) };
+        self.store_components(workflow)?;
+        let (addresses, notes) = (self.shared.addresses.clone(), notes.clone());
+        let version = notes.version.map(|version| version.row);
+        let label = |(key, value): (&String, &String)| (key.as_str().into(), value.as_str().into());
+        let labels = notes.labels.iter().map(label).collect();
+        let manifest = RunManifest { addresses, notes, ..RunManifest::new(workflow, inputs) };
         let name = manifest.name.as_str().into();
         let components = manifest.components.values().map(|hash| hash.as_str().into()).collect();
-        Ok(NewRun { id: Arc::clone(id), name, created: system_time(), manifest: manifest.to_text(), components })
+        let (id, manifest) = (Arc::clone(id), manifest.to_text());
+        Ok(NewRun { id, name, created: system_time(), manifest, components, version, labels })
     }
 
     /// Recovers a durable run of this workflow whose host is gone. Its guests are replayed when

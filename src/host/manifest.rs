@@ -24,6 +24,48 @@ pub struct RunManifest {
     /// named when the run is recovered, and permit nothing by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+    /// What else is noted of the start.
+    #[serde(default, skip_serializing_if = "StartNotes::is_empty")]
+    pub notes: StartNotes,
+}
+
+/// What is noted of a start beside the workflow and the inputs. Nothing that a run does depends on
+/// it.
+#[derive(Clone, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+pub struct StartNotes {
+    /// By what the run is found in lists.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The version of the workflow, if it was deployed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<DeployedVersion>,
+    /// What started it: such as `api`, `schedule` or `webhook`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_by: Option<String>,
+    /// Who started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// A digest of the request, which tells the same request again from another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
+    /// The place of the start in its caller's trace: the header `traceparent` of W3C Trace Context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traceparent: Option<String>,
+}
+
+impl StartNotes {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Names a version of a deployed workflow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DeployedVersion {
+    /// Its row in the journal.
+    pub row: u64,
+    /// Its number among the versions of the workflow.
+    pub number: u64,
 }
 
 impl RunManifest {
@@ -45,6 +87,7 @@ impl RunManifest {
             components,
             start: start.finalize().to_hex().to_string(),
             addresses: Vec::new(),
+            notes: StartNotes::default(),
         }
     }
 
@@ -107,6 +150,7 @@ mod tests {
             components: BTreeMap::from([("./x.wasm".to_owned(), "00ff".to_owned())]),
             start: "77".to_owned(),
             addresses: vec!["localhost".to_owned()],
+            notes: StartNotes::default(),
         };
         let text = manifest.to_text();
         assert_eq!(RunManifest::read(&text).unwrap(), manifest);

@@ -16,6 +16,7 @@ pub(crate) mod component_file;
 pub(crate) mod component_store;
 pub mod control;
 mod durable;
+mod durable_watch;
 mod end;
 mod error;
 mod expression_cache;
@@ -27,7 +28,10 @@ mod outcome;
 mod port;
 mod projection;
 mod random;
+#[cfg(feature = "serve")]
+pub(crate) mod record_json;
 mod repeat;
+mod runs;
 pub(crate) mod script;
 mod snapshots;
 mod start;
@@ -40,15 +44,17 @@ pub use component_store::ComponentStoreError;
 #[cfg(feature = "cli")]
 pub(crate) use durable::exposed;
 pub use durable::{Journal, RecoverError};
+pub use durable_watch::{DurableChange, DurableRecords};
 pub use error::{HostError, LoadError};
 pub use handler_catalog::HandlerCatalog;
 #[cfg(feature = "cli")]
 pub(crate) use load::stored_line;
 pub use load::{ChangedScript, CompileNotice, Workflow};
-pub use manifest::RunManifest;
+pub use manifest::{DeployedVersion, RunManifest, StartNotes};
 pub use outcome::{Outcome, Status};
 pub use projection::{Line, RunProjection};
 pub use repeat::{ForkOptions, PreparedRetry, ReplayOptions, RerunError, RetryOptions};
+pub use runs::{ActError, Acted, Resumed};
 pub use snapshots::VerifyRunError;
 pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNotice;

@@ -1,7 +1,7 @@
 //! Replaying, forking and retrying runs.
 
 use super::start::{Beginning, fresh_id};
-use super::{Host, LoadError, RecoverError, RunHandle, RunOptions, Workflow};
+use super::{Host, LoadError, RecoverError, RunHandle, RunOptions, StartNotes, Workflow};
 use crate::journal::{Journal as _, StoreError};
 use crate::process::{Payload, Program};
 use crate::run::{
@@ -153,7 +153,7 @@ impl Host {
                 budget: Some(Arc::clone(self.shared.guests.on_demand_memory())),
             },
         )?;
-        let new = self.prepare_new(&id, workflow, &inputs_of(&started))?;
+        let new = self.prepare_new(&id, workflow, &inputs_of(&started), &StartNotes::default())?;
         let mut first = Vec::new();
         Record::Started(Box::new(started)).encode(&mut first);
         journal.store().fork(run, &new, at, &first)?;

@@ -1,7 +1,7 @@
 //! Starting runs, and shutting the host down.
 
 use super::random::fill;
-use super::{Host, LoadError, Outcome, Workflow};
+use super::{Host, LoadError, Outcome, StartNotes, Workflow};
 use crate::journal;
 use crate::process::{Limits, Payload, Program};
 use crate::run::{
@@ -39,6 +39,8 @@ pub struct RunOptions {
     /// Whether a paused run is not recovered, but refused with
     /// [`RecoveryError::Paused`](crate::run::RecoveryError::Paused).
     pub unless_paused: bool,
+    /// What is noted of the start of a durable run, for lists and for those who ask for it.
+    pub notes: StartNotes,
 }
 
 /// A run that was started. Cloning it is cheap; dropping it changes nothing.
@@ -108,7 +110,7 @@ impl Host {
         let Beginning { id, entry, input, inputs, origin, root } = beginning;
         let is_wanted = || self.shared.data.is_some() && workflow.plan.durability() == Durability::Journal;
         let log: Box<dyn Log> = if options.durable.unwrap_or_else(is_wanted) {
-            self.log(&id, workflow, &inputs)?
+            self.log(&id, workflow, &inputs, &options.notes)?
         } else if options.records {
             Box::new(journal::Memory::default())
         } else {

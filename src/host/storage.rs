@@ -1,5 +1,6 @@
 //! Reports on the folder of durable runs, to the runs and to a watcher.
 
+use super::durable_watch::DurableWatchers;
 use crate::journal::{DurabilityListener, StoreError};
 use crate::process::{Problem, ProblemClass, problem::kind};
 use crate::run::Kernel;
@@ -33,6 +34,7 @@ impl<F: Fn(&StorageNotice) + Send + Sync> StorageWatcher for F {}
 pub(super) struct KernelListener {
     pub(super) kernel: Weak<Kernel>,
     pub(super) watcher: Option<Arc<dyn StorageWatcher>>,
+    pub(super) durable: Arc<DurableWatchers>,
 }
 
 impl KernelListener {
@@ -48,6 +50,7 @@ impl DurabilityListener for KernelListener {
         if let Some(kernel) = self.kernel.upgrade() {
             kernel.durable(run, record);
         }
+        self.durable.notify(run, record);
     }
 
     fn lost(&self, run: &str, error: &StoreError) {

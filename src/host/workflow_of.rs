@@ -31,22 +31,101 @@ impl Host {
         let (data, journal) = self.opened()?;
         let manifest = journal.manifest(id).inspect_err(|error| journal.note_damage(id, error))?;
         let others = self.by_source(&manifest, others)?;
-        let stored = stored_components(data, &manifest, &others).map_err(|error| {
+        let stored = stored_components(data, &manifest.file, &manifest.components, &others).map_err(|error| {
             let error = RecoverError::Workflow(error);
             journal.note_damage(id, &error);
             error
         })?;
+        self.parse_stored(&manifest.file, &manifest.source, &stored, &others).map_err(RecoverError::Workflow)
+    }
+
+    /// Loads a workflow from its text and the components that are stored for it in the folder of
+    /// durable runs: as the text names them, with the BLAKE3 of their bytes in hexadecimal.
+    /// Diagnostics call it `file`. It reads no other file.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]; also fails if a component is not stored, or damaged.
+    pub fn load_stored(
+        &self,
+        file: &str,
+        source: &str,
+        components: &BTreeMap<String, String>,
+    ) -> Result<Workflow, LoadError> {
+        let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
+        let read = |(source, hash): (&String, &String)| {
+            let bytes = data.components.read(hash);
+            let bytes = bytes.map_err(|error| LoadError::StoredComponent { component: source.clone(), error })?;
+            Ok((source.clone(), Bytes::from(bytes)))
+        };
+        let stored: BTreeMap<String, Bytes> = components.iter().map(read).collect::<Result<_, LoadError>>()?;
+        // What is not stored is nowhere: the text may be a stranger's, and reads no file of this
+        // machine.
+        let nowhere = Path::new("/dev/null");
+        let find = |source: &str| ComponentLocation {
+            path: nowhere.join(source.trim_start_matches('/')),
+            folder: nowhere.to_owned(),
+            bytes: stored.get(source).cloned(),
+            name: source.to_owned(),
+            is_other: false,
+        };
+        self.parse_where(file, source, &find)
+    }
+
+    /// Returns the number of bytes of a component that is stored in the folder of durable runs.
+    pub fn component_bytes(&self, digest: &str) -> Option<u64> {
+        self.shared.data.as_ref()?.components.bytes(digest)
+    }
+
+    /// Returns whether a component is stored in the folder of durable runs.
+    pub fn has_component(&self, digest: &str) -> bool {
+        self.component_bytes(digest).is_some()
+    }
+
+    /// Stores a component in the folder of durable runs, where it is kept while a run or a version
+    /// names it, and a while in any case. `digest` is the BLAKE3 of its bytes in hexadecimal.
+    ///
+    /// # Errors
+    /// Fails if there is no such folder, or it cannot be written.
+    pub fn store_component(&self, digest: &str, bytes: &[u8]) -> std::io::Result<()> {
+        let data = self.shared.data.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
+        data.components.store(digest, bytes)
+    }
+
+    fn parse_stored(
+        &self,
+        file: &str,
+        source: &str,
+        stored: &BTreeMap<String, Bytes>,
+        others: &BTreeMap<String, PathBuf>,
+    ) -> Result<Workflow, LoadError> {
         let find = |source: &str| {
             let other = others.get(source);
             ComponentLocation {
                 path: other.cloned().unwrap_or_else(|| PathBuf::from(source)),
-                folder: Path::new(&manifest.file).parent().unwrap_or(Path::new(".")).to_owned(),
+                folder: Path::new(file).parent().unwrap_or(Path::new(".")).to_owned(),
                 bytes: stored.get(source).cloned(),
                 name: other.map_or_else(|| source.to_owned(), |other| other.display().to_string()),
                 is_other: other.is_some(),
             }
         };
-        self.parse_where(&manifest.file, &manifest.source, &find).map_err(RecoverError::Workflow)
+        self.parse_where(file, source, &find)
+    }
+
+    /// Stores the components of a workflow in the folder of durable runs, and returns their
+    /// digests, by the names that its text gives them.
+    ///
+    /// # Errors
+    /// Fails if there is no such folder, or a component cannot be stored.
+    pub fn store_components(&self, workflow: &Workflow) -> Result<BTreeMap<String, String>, LoadError> {
+        let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
+        let mut digests = BTreeMap::new();
+        for (source, file) in &*workflow.files {
+            let bytes = file.bytes.as_ref().expect("invariant: a host with a folder retains what it loads");
+            let stored = data.components.store(&file.hash, bytes);
+            stored.map_err(|error| LoadError::StoreComponent { component: source.clone(), error })?;
+            digests.insert(source.clone(), file.hash.to_string());
+        }
+        Ok(digests)
     }
 
     /// Maps files from the names of the components that they replace, which people use, to their
@@ -79,11 +158,12 @@ impl Host {
 /// Reads the components that were stored for a run, but for those that are replaced.
 fn stored_components(
     data: &DataFolder,
-    manifest: &RunManifest,
+    file: &str,
+    components: &BTreeMap<String, String>,
     others: &BTreeMap<String, PathBuf>,
 ) -> Result<BTreeMap<String, Bytes>, LoadError> {
-    let folder = Path::new(&manifest.file).parent().unwrap_or(Path::new("."));
-    let wanted = manifest.components.iter().filter(|(source, _)| !others.contains_key(*source));
+    let folder = Path::new(file).parent().unwrap_or(Path::new("."));
+    let wanted = components.iter().filter(|(source, _)| !others.contains_key(*source));
     wanted
         .map(|(source, hash)| {
             let bytes = data.components.read(hash).or_else(|error| {

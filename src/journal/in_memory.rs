@@ -26,6 +26,7 @@ struct Entries {
 
 struct Entry {
     new: NewRun,
+    row: u64,
     log: Memory,
     records: u64,
     bytes: u64,
@@ -43,6 +44,7 @@ impl Entry {
         let log = Memory::new(usize::MAX);
         Self {
             new: new.clone(),
+            row: 0,
             log,
             records: 0,
             bytes: 0,
@@ -66,6 +68,7 @@ impl Entry {
 
     fn stored(&self) -> Stored {
         Stored {
+            row: self.row,
             id: Arc::clone(&self.new.id),
             name: Arc::clone(&self.new.name),
             created: self.new.created,
@@ -138,12 +141,14 @@ impl InMemory {
         act(self.0.lock().runs.get_mut(id).ok_or_else(|| StoreError::Unknown(id.into()))?)
     }
 
-    fn add(&self, entry: Entry) -> Result<(), StoreError> {
+    fn add(&self, mut entry: Entry) -> Result<(), StoreError> {
         let id = Arc::clone(&entry.new.id);
         let mut journal = self.0.lock();
         if journal.runs.contains_key(&id) {
             return Err(StoreError::Exists(id));
         }
+        journal.epoch += 1;
+        entry.row = journal.epoch;
         journal.runs.insert(id, entry);
         Ok(())
     }
@@ -165,8 +170,10 @@ impl InMemory {
     }
 
     fn filtered(&self, filter: &Filter) -> Vec<Stored> {
-        let mut runs: Vec<_> = self.0.lock().runs.values().map(Entry::stored).filter(|run| filter.fits(run)).collect();
-        runs.sort_by_key(|run| std::cmp::Reverse(run.created));
+        let journal = self.0.lock();
+        let stored = journal.runs.values().map(|entry| (entry.stored(), &entry.new));
+        let mut runs: Vec<_> = stored.filter(|(run, new)| filter.fits(run, new)).map(|(run, _)| run).collect();
+        runs.sort_by_key(|run| std::cmp::Reverse((run.created, run.row)));
         runs
     }
 }

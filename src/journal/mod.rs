@@ -17,6 +17,7 @@
 //! SQLite one transaction at a time, a server several. Ownership here is by run and host, which a
 //! server's journal maps to its shards and leases: the questions are the same.
 
+pub mod catalog;
 mod error;
 mod in_memory;
 #[cfg(feature = "sqlite")]
@@ -33,7 +34,9 @@ pub use in_memory::InMemory;
 pub use memory::{Memory, Nothing};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
-pub use stored::{Filter, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot};
+pub use stored::{
+    Filter, ListPlace, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot,
+};
 
 use crate::process::Pid;
 use crate::run::{Log, Mail};
@@ -70,6 +73,15 @@ pub trait Journal: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Unknown`], [`StoreError::Damaged`].
     fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError>;
+
+    /// Returns at most `limit` durable records of a run, from number `from` on, counted from 1.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`], [`StoreError::Damaged`].
+    fn records_from(&self, id: &str, from: u64, limit: usize) -> Result<Vec<Bytes>, StoreError> {
+        let skipped = usize::try_from(from.saturating_sub(1)).unwrap_or(usize::MAX);
+        Ok(self.records(id)?.into_iter().skip(skipped).take(limit).collect())
+    }
 
     /// Waits until everything that was appended before is durable and was reported.
     fn flush(&self) -> Result<(), StoreError>;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A run that begins.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct NewRun {
     /// Unique in the journal.
     pub id: Arc<str>,
@@ -20,11 +20,18 @@ pub struct NewRun {
     /// The BLAKE3 of the bytes of its components, in hexadecimal: their files in `components/` are
     /// retained as long as the run is.
     pub components: Vec<Arc<str>>,
+    /// The row of the version of its workflow, if it was deployed.
+    pub version: Option<u64>,
+    /// By what it is found in lists: keys with their values, each key once.
+    pub labels: Vec<(Arc<str>, Arc<str>)>,
 }
 
 /// A run in a journal.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Stored {
+    /// Its place among the runs that were created at the same time.
+    #[serde(skip)]
+    pub row: u64,
     /// Unique in the journal.
     pub id: Arc<str>,
     /// The name of its workflow.
@@ -58,20 +65,52 @@ pub struct Filter {
     pub created_min: Option<Timestamp>,
     /// Only those created before that time.
     pub created_before: Option<Timestamp>,
+    /// Only those whose id begins like this.
+    pub id_prefix: Option<String>,
+    /// Only those that have all of these labels.
+    pub labels: Vec<(String, String)>,
+    /// Only those of this version of a workflow.
+    pub version: Option<u64>,
+    /// Only those that come after this place in the list.
+    pub after: Option<ListPlace>,
     /// At most this many.
     pub limit: Option<u32>,
 }
 
-impl Filter {
-    /// Returns whether a run fits, regardless of the limit.
+/// A place in a list of runs, which stays where it is when runs come and go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ListPlace {
+    /// When the run at this place was created.
+    pub created: Timestamp,
+    /// Its [`Stored::row`].
+    pub row: u64,
+}
+
+impl Stored {
+    /// Returns its place in lists.
     #[must_use]
-    pub fn fits(&self, run: &Stored) -> bool {
+    pub fn place(&self) -> ListPlace {
+        ListPlace { created: self.created, row: self.row }
+    }
+}
+
+impl Filter {
+    /// Returns whether a run that began as `new` fits, regardless of the limit.
+    #[must_use]
+    pub fn fits(&self, run: &Stored, new: &NewRun) -> bool {
+        let has = |(key, value): &(String, String)| {
+            new.labels.iter().any(|(other, has)| **other == **key && **has == **value)
+        };
         self.ended.is_none_or(|ended| ended == run.status.is_some())
             && (!self.damaged || run.damage.is_some())
             && self.status.is_none_or(|status| run.status == Some(status))
             && self.name.as_ref().is_none_or(|name| **name == *run.name)
             && self.created_min.is_none_or(|at| run.created >= at)
             && self.created_before.is_none_or(|at| run.created < at)
+            && self.id_prefix.as_ref().is_none_or(|prefix| run.id.starts_with(&**prefix))
+            && self.labels.iter().all(has)
+            && self.version.is_none_or(|version| new.version == Some(version))
+            && self.after.is_none_or(|after| (run.created, run.row) < (after.created, after.row))
     }
 }
 

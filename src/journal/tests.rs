@@ -11,6 +11,7 @@ fn new(id: &str) -> NewRun {
         created: Timestamp(5),
         manifest: format!("about {id}"),
         components: Vec::new(),
+        ..NewRun::default()
     }
 }
 

@@ -90,6 +90,7 @@ fn main() {
             created: Timestamp(n as u64),
             manifest,
             components: Vec::new(),
+            ..NewRun::default()
         };
         let spec = RunSpec {
             id,

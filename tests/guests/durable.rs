@@ -51,7 +51,14 @@ fn a_run_with_damaged_records_is_marked_until_it_can_be_recovered() {
     let started = store.records("whole").unwrap().swap_remove(0);
     for (id, first) in [("rubbish", &b"rubbish"[..]), ("headless", &[1, 4, 1, 1]), ("renamed", &started)] {
         let (name, manifest) = ("".into(), store.manifest("whole").unwrap().unwrap());
-        let new = NewRun { id: id.into(), name, created: Timestamp(1), manifest, components: Vec::new() };
+        let new = NewRun {
+            id: id.into(),
+            name,
+            created: Timestamp(1),
+            manifest,
+            components: Vec::new(),
+            ..NewRun::default()
+        };
         store.fork("whole", &new, 1, first).unwrap();
         assert!(store.run(id).unwrap().unwrap().damage.is_none());
         let error = host.recover(&workflow, id, options(id)).err().unwrap();

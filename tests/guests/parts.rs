@@ -110,7 +110,14 @@ fn a_run_that_is_cut_between_two_parts_of_a_step_does_everything_once() {
     let store = first.journal().unwrap().unwrap().store();
     store.flush().unwrap();
     let (name, manifest) = ("".into(), store.manifest("whole").unwrap().unwrap());
-    let new = NewRun { id: "whole".into(), name, created: Timestamp(1), manifest, components: Vec::new() };
+    let new = NewRun {
+        id: "whole".into(),
+        name,
+        created: Timestamp(1),
+        manifest,
+        components: Vec::new(),
+        ..NewRun::default()
+    };
     let bytes = store.records("whole").unwrap();
     let records = Record::decode_all(bytes.clone()).unwrap();
     let decided_of_whole = decided(&records);

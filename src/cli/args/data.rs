@@ -9,7 +9,7 @@ use std::path::PathBuf;
 #[command(next_help_heading = "Host")]
 pub(in crate::cli) struct DataArguments {
     /// Folder of durable runs [default: `wfhost` in the user's data folder].
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(in crate::cli) data: Option<PathBuf>,
 }
 

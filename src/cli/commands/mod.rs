@@ -29,8 +29,10 @@ pub(in crate::cli) mod resume;
 pub(in crate::cli) mod retry;
 pub(in crate::cli) mod rm;
 pub(in crate::cli) mod run;
+pub(in crate::cli) mod serve;
 pub(in crate::cli) mod signal;
 pub(in crate::cli) mod status;
+pub(in crate::cli) mod token;
 pub(in crate::cli) mod validate;
 pub(in crate::cli) mod verify;
 

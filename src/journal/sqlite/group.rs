@@ -74,9 +74,10 @@ fn targets(queue: &Mutex<Queue>, group: &Group) -> Vec<Target> {
 /// Makes the row of a run. Returns `None` if there is a run with this id.
 fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Result<Option<i64>> {
     let mut create = change.prepare_cached(
-        "INSERT INTO run (id, name, owner, created) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO run (id, name, owner, created, version) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO NOTHING",
     )?;
-    if create.execute(params![&*new.id, &*new.name, owner, new.created.0.cast_signed()])? == 0 {
+    let (created, version) = (new.created.0.cast_signed(), new.version.map(u64::cast_signed));
+    if create.execute(params![&*new.id, &*new.name, owner, created, version])? == 0 {
         return Ok(None);
     }
     let row = change.last_insert_rowid();
@@ -84,6 +85,10 @@ fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Re
     let mut names = change.prepare_cached("INSERT OR IGNORE INTO run_component (run, hash) VALUES (?1, ?2)")?;
     for hash in &new.components {
         names.execute(params![row, &**hash])?;
+    }
+    for (key, value) in &new.labels {
+        let mut label = change.prepare_cached("INSERT OR IGNORE INTO label (run, key, value) VALUES (?1, ?2, ?3)")?;
+        label.execute(params![row, &**key, &**value])?;
     }
     Ok(Some(row))
 }

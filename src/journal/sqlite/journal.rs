@@ -27,6 +27,10 @@ impl Journal for Sqlite {
         self.0.records(id)
     }
 
+    fn records_from(&self, id: &str, from: u64, limit: usize) -> Result<Vec<Bytes>, StoreError> {
+        self.0.records_from(id, from, limit)
+    }
+
     fn flush(&self) -> Result<(), StoreError> {
         self.0.flush()
     }

@@ -2,14 +2,14 @@
 
 use super::error::sqlite;
 use super::{Sqlite, StoreError};
-use crate::journal::{Filter, Owner, Stored};
+use crate::journal::{Filter, ListPlace, Owner, Stored};
 use crate::process::Timestamp;
 use crate::run::EndStatus;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
 use std::sync::Arc;
 
-const COLUMNS: &str = "id, name, created, status, ended, records, owner, damage";
+const COLUMNS: &str = "run, id, name, created, status, ended, records, owner, damage";
 
 impl Sqlite {
     pub(super) fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
@@ -60,8 +60,7 @@ impl Sqlite {
     /// Fails if the store cannot be read.
     pub fn ids(&self, prefix: &str, most: u32) -> Result<Vec<Arc<str>>, StoreError> {
         let db = self.0.reader();
-        // No character sorts behind this one.
-        let behind = format!("{prefix}\u{10ffff}");
+        let behind = behind(prefix);
         let rows = db.prepare_cached("SELECT id FROM run WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3").and_then(
             |mut select| {
                 let rows = select.query_map((prefix, behind, most), |row| row.get::<_, String>(0))?;
@@ -114,8 +113,8 @@ impl Sqlite {
 }
 
 fn clauses(filter: &Filter) -> (String, Vec<Value>) {
-    let Filter { ended, damaged, status, name, created_min, created_before, limit: _ } = filter;
-    let mut clauses = Vec::new();
+    let Filter { ended, damaged, status, name, created_min, created_before, .. } = filter;
+    let mut clauses: Vec<&str> = Vec::new();
     let mut values: Vec<Value> = Vec::new();
     match ended {
         Some(true) => clauses.push("status IS NOT NULL"),
@@ -137,20 +136,42 @@ fn clauses(filter: &Filter) -> (String, Vec<Value>) {
             values.push(value);
         }
     }
+    if let Some(prefix) = &filter.id_prefix {
+        clauses.push("id >= ? AND id < ?");
+        values.extend([prefix.clone().into(), behind(prefix).into()]);
+    }
+    for (key, value) in &filter.labels {
+        clauses.push("run IN (SELECT run FROM label WHERE key = ? AND value = ?)");
+        values.extend([key.clone().into(), value.clone().into()]);
+    }
+    if let Some(version) = filter.version {
+        clauses.push("version = ?");
+        values.push(version.cast_signed().into());
+    }
+    if let Some(ListPlace { created, row }) = filter.after {
+        clauses.push("(created, run) < (?, ?)");
+        values.extend([created.0.cast_signed().into(), row.cast_signed().into()]);
+    }
     let clauses = if clauses.is_empty() { String::new() } else { format!("WHERE {}", clauses.join(" AND ")) };
     (clauses, values)
+}
+
+/// The first text behind all those with a prefix: no character sorts behind its last one.
+fn behind(prefix: &str) -> String {
+    format!("{prefix}\u{10ffff}")
 }
 
 fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
     let micros = |at: i64| Timestamp(at.cast_unsigned());
     Ok(Stored {
-        id: Arc::from(row.get::<_, String>(0)?),
-        name: Arc::from(row.get::<_, String>(1)?),
-        created: micros(row.get(2)?),
-        status: row.get::<_, Option<String>>(3)?.as_deref().and_then(EndStatus::named),
-        ended: row.get::<_, Option<i64>>(4)?.map(micros),
-        records: row.get::<_, i64>(5)?.cast_unsigned(),
-        owner: row.get::<_, Option<i64>>(6)?.map(i64::cast_unsigned),
-        damage: row.get::<_, Option<String>>(7)?.map(Arc::from),
+        row: row.get::<_, i64>(0)?.cast_unsigned(),
+        id: Arc::from(row.get::<_, String>(1)?),
+        name: Arc::from(row.get::<_, String>(2)?),
+        created: micros(row.get(3)?),
+        status: row.get::<_, Option<String>>(4)?.as_deref().and_then(EndStatus::named),
+        ended: row.get::<_, Option<i64>>(5)?.map(micros),
+        records: row.get::<_, i64>(6)?.cast_unsigned(),
+        owner: row.get::<_, Option<i64>>(7)?.map(i64::cast_unsigned),
+        damage: row.get::<_, Option<String>>(8)?.map(Arc::from),
     })
 }

@@ -53,6 +53,7 @@
 mod archive;
 mod batch;
 mod blob;
+mod catalog;
 mod check;
 mod checkpoint;
 mod checkpoint_signal;

@@ -1,7 +1,7 @@
 //! Reading the records of a run.
 
 use super::error::ReadError;
-use super::rows::{LogRow, RunRow, rows};
+use super::rows::{LogRow, RunRow, rows, rows_from};
 use super::{archive, batch, blob};
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -29,6 +29,48 @@ pub(super) fn read(db: &Connection, run: &RunRow) -> Result<Vec<Bytes>, ReadErro
         return Err(format!("there are {} records, and there were {}", all.len(), run.records).into());
     }
     Ok(all)
+}
+
+/// Reads at most `limit` records of a run, from number `from` on, counted from 1.
+pub(super) fn read_from(db: &Connection, run: &RunRow, from: u64, limit: usize) -> Result<Vec<Bytes>, ReadError> {
+    let mut some = Vec::new();
+    // The number of the record that comes next, once the first batch is found.
+    let mut next = None;
+    let mut add = |seq: i64, batches: Vec<Bytes>, name: &dyn Display| -> Result<bool, ReadError> {
+        let seq = seq.cast_unsigned();
+        if next.is_some_and(|next| next != seq) {
+            return Err(format!("{name} begins with record {seq}, and not with {}", next.unwrap_or_default()).into());
+        }
+        let mut at = seq;
+        for batch in batches {
+            let mut opened = Vec::new();
+            open(db, &mut opened, &batch, name)?;
+            for record in opened {
+                if at >= from && some.len() < limit {
+                    some.push(record);
+                }
+                at += 1;
+            }
+        }
+        next = Some(at);
+        Ok(some.len() < limit)
+    };
+    if run.is_moved() {
+        let parts = archive::parts(db, run.row)?;
+        let first = parts.iter().rposition(|part| part.seq.cast_unsigned() <= from).unwrap_or(0);
+        for part in &parts[first..] {
+            if !add(part.seq, part.batches()?, part)? {
+                break;
+            }
+        }
+    } else {
+        for LogRow { id, seq, data } in rows_from(db, run, from)? {
+            if !add(seq, vec![data.into()], &format!("row {id}"))? {
+                break;
+            }
+        }
+    }
+    Ok(some)
 }
 
 fn follows(all: &[Bytes], seq: i64, name: &dyn Display) -> Result<(), ReadError> {

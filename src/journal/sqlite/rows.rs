@@ -73,6 +73,11 @@ pub(super) struct LogRow {
 
 /// Reads the rows of a run in the log, the first one first.
 pub(super) fn rows(db: &Connection, run: &RunRow) -> Result<Vec<LogRow>, ReadError> {
+    rows_from(db, run, 1)
+}
+
+/// As [`rows`], but only those from the one with this record on.
+pub(super) fn rows_from(db: &Connection, run: &RunRow, record: u64) -> Result<Vec<LogRow>, ReadError> {
     let mut select = db.prepare_cached("SELECT run, seq, prev, data FROM log WHERE id = ?1")?;
     let mut all = Vec::new();
     let mut id = run.head;
@@ -84,8 +89,8 @@ pub(super) fn rows(db: &Connection, run: &RunRow) -> Result<Vec<LogRow>, ReadErr
         if owner != run.row || prev >= id {
             return Err(format!("row {id} is not what the row after it says").into());
         }
+        id = if row.seq.cast_unsigned() <= record { 0 } else { prev };
         all.push(row);
-        id = prev;
     }
     all.reverse();
     Ok(all)

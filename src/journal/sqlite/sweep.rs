@@ -83,7 +83,10 @@ impl Sqlite {
         let _write_lock = self.0.write_lock();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
         let is_named = change
-            .prepare_cached("SELECT 1 FROM run_component WHERE hash = ?1")
+            .prepare_cached(
+                "SELECT 1 FROM run_component WHERE hash = ?1 UNION ALL
+                 SELECT 1 FROM workflow, json_each(workflow.components) WHERE json_each.value = ?1",
+            )
             .and_then(|mut select| select.exists([hash]))
             .map_err(&fails)?;
         if !is_named && is_old(path) {

@@ -4,7 +4,7 @@ use super::commit_loop::Shared;
 use super::error::{io, sqlite};
 use super::hosts::{Host, Locks};
 use super::queue::{Consumed, KnownRun, Queue, RunKey};
-use super::read::read;
+use super::read::{read, read_from};
 use super::rows::{RunRow, head, run_row};
 use super::schema::{connect, do_not_checkpoint_on_close, waits};
 use super::snapshots::{PendingSnapshot, RunIdentity, Snapshots};
@@ -15,7 +15,7 @@ use crate::process::Pid;
 use crate::run::RunEnd;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
-use rusqlite::{Connection, ffi};
+use rusqlite::{Connection, Transaction, ffi};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -179,10 +179,16 @@ impl Writer {
 
     /// Returns the records of a run that are on disk.
     pub(super) fn records(&self, id: &str) -> Result<Vec<Bytes>, StoreError> {
-        let fails = sqlite(self.path());
-        let (known, host) = (self.shared.queue.lock().head_of(id), self.shared.host.load(Relaxed));
         let mut db = self.reader();
-        // One state of the file, whatever is written meanwhile.
+        let (db, run) = self.run_now(&mut db, id)?;
+        read(&db, &run).map_err(|error| error.of(id, self.path()))
+    }
+
+    /// Returns a run with its last row, in one state of the file, whatever is written meanwhile.
+    fn run_now<'a>(&self, db: &'a mut Connection, id: &str) -> Result<(Transaction<'a>, RunRow), StoreError> {
+        let fails = sqlite(self.path());
+        // Before the file is read: what this process knows then is there.
+        let (known, host) = (self.shared.queue.lock().head_of(id), self.shared.host.load(Relaxed));
         let db = db.transaction().map_err(&fails)?;
         let mut run = run_row(&db, id).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
         run.head = match known {
@@ -191,7 +197,14 @@ impl Writer {
             Some(known) if run.owner == Some(host) => run.head.max(known),
             _ => head(&db, &run).map_err(&fails)?,
         };
-        read(&db, &run).map_err(|error| error.of(id, self.path()))
+        Ok((db, run))
+    }
+
+    /// Returns at most `limit` records of a run that are on disk, from number `from` on.
+    pub(super) fn records_from(&self, id: &str, from: u64, limit: usize) -> Result<Vec<Bytes>, StoreError> {
+        let mut db = self.reader();
+        let (db, run) = self.run_now(&mut db, id)?;
+        read_from(&db, &run, from.max(1), limit).map_err(|error| error.of(id, self.path()))
     }
 
     /// Returns the records of a run that this process owns, whether or not they are on disk.

@@ -216,6 +216,7 @@ fn journal(id: &str) -> (InMemory, NewRun) {
         created: Timestamp(1),
         manifest: String::new(),
         components: Vec::new(),
+        ..NewRun::default()
     };
     (InMemory::default(), new)
 }

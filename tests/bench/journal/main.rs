@@ -45,6 +45,7 @@ fn new(id: String) -> NewRun {
         created: Timestamp(0),
         manifest: String::new(),
         components: Vec::new(),
+        ..NewRun::default()
     }
 }
 

@@ -1,7 +1,5 @@
 //! `wfhost history`: the records of a run.
 
-mod record_json;
-
 use crate::cli::args::data::DataArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::brief::{cut, shown};
@@ -95,7 +93,7 @@ pub(in crate::cli) fn history(command: &Arguments, _: Terminal) -> Result<Exit, 
 
 fn write_json(out: &mut impl Write, chosen: &[Numbered<'_>]) -> io::Result<()> {
     for (number, record) in chosen {
-        writeln!(out, "{}", printable_json(&record_json::record(*number, record).to_string()))?;
+        writeln!(out, "{}", printable_json(&crate::host::record_json::record(*number, record).to_string()))?;
     }
     Ok(())
 }
@@ -336,12 +334,4 @@ fn ending(ending: &Ending) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn that_a_call_is_to_be_sent_again_is_said_in_words() {
-        let again = News::Again { pid: Pid(2), tag: Tag(3) };
-        assert_eq!(news(&again, &|pid| format!("process {pid}")), "process 2: call 3 is to be sent again");
-    }
-}
+mod tests;

@@ -73,6 +73,7 @@ fn new(id: &str) -> NewRun {
         created: Timestamp(5),
         manifest: format!("{{\"of\":\"{id}\"}}"),
         components: Vec::new(),
+        ..NewRun::default()
     }
 }
 

@@ -148,6 +148,12 @@ impl Kernel {
         runs.iter().filter_map(|(id, residency)| Some((Arc::clone(id), residency.parked_run()?))).collect()
     }
 
+    /// Returns what is known of a run if it is parked.
+    #[must_use]
+    pub fn parked_run(&self, id: &str) -> Option<ParkedRun> {
+        self.shared().runs.lock().get(id)?.parked_run()
+    }
+
     /// Lets [`Self::flush_waking`] recover runs whose timers are due, on its caller's thread, and
     /// no thread of the kernel's. For simulation.
     pub fn wake_by_hand(&self) {

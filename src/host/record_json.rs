@@ -17,14 +17,14 @@ use serde_json::{Map, Value, json};
 use std::fmt::Write as _;
 
 /// The version of the shape. It grows when a member changes its meaning or is removed.
-pub(in crate::cli) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 /// The largest integer that a reader with only floating-point numbers represents exactly (RFC 8259,
 /// section 6).
-const INTEGER_MAX: u64 = (1 << 53) - 1;
+pub(crate) const INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// A record and its number, from 1.
-pub(in crate::cli) fn record(number: usize, record: &Record) -> Value {
+pub(crate) fn record(number: usize, record: &Record) -> Value {
     let (kind, value) = match record {
         Record::Started(record) => ("started", started(record)),
         Record::Stepped(record) => ("stepped", stepped(record)),
@@ -35,7 +35,7 @@ pub(in crate::cli) fn record(number: usize, record: &Record) -> Value {
     json!({ "version": VERSION, "number": number, kind: value })
 }
 
-fn integer(number: u64) -> Value {
+pub(crate) fn integer(number: u64) -> Value {
     match number {
         0..=INTEGER_MAX => json!(number),
         u64::MAX => Value::Null,
@@ -43,7 +43,7 @@ fn integer(number: u64) -> Value {
     }
 }
 
-fn digest(Digest(digest): Digest) -> Value {
+pub(crate) fn digest(Digest(digest): Digest) -> Value {
     json!(format!("{digest:032x}"))
 }
 
@@ -295,7 +295,3 @@ fn level_name(level: Level) -> &'static str {
         Level::Error => "error",
     }
 }
-
-#[cfg(test)]
-#[path = "record_json_tests.rs"]
-mod tests;

@@ -1,9 +1,12 @@
 //! Every kind of record and of its members, in the shape that programs read.
 
-use super::*;
+use crate::host::record_json::*;
+use crate::process::*;
 use crate::process::{Blob, Json, Micros, Pid, Tag, Timestamp};
+use crate::run::*;
 use crate::run::{Bounds, FormerKeys};
 use clap::Args as _;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 fn json_payload() -> Payload {
@@ -206,7 +209,7 @@ fn every_record_is_in_words_and_numbers_that_every_reader_keeps() {
         });
     }
     // The help documents every member.
-    let help = super::super::Arguments::augment_args(clap::Command::new("history"));
+    let help = super::Arguments::augment_args(clap::Command::new("history"));
     let help = help.get_after_help().unwrap().to_string();
     let settings = |name: &String| {
         let limits = json!(crate::process::Limits::default());
@@ -233,4 +236,10 @@ fn what_is_too_large_for_a_number_is_a_text_and_what_has_no_limit_is_null() {
     assert_eq!(integer(1 << 53), json!("9007199254740992"));
     assert_eq!(integer(u64::MAX), Value::Null);
     assert_eq!(digest(Digest(5)), json!("00000000000000000000000000000005"));
+}
+
+#[test]
+fn that_a_call_is_to_be_sent_again_is_said_in_words() {
+    let again = News::Again { pid: Pid(2), tag: Tag(3) };
+    assert_eq!(super::news(&again, &|pid| format!("process {pid}")), "process 2: call 3 is to be sent again");
 }

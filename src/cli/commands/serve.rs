@@ -1,0 +1,143 @@
+//! `wfhost serve`.
+
+use crate::base::processors;
+use crate::cli::args::data::DataArguments;
+use crate::cli::args::host::HostArguments;
+use crate::cli::exit::Exit;
+use crate::cli::report::error::{CommandError, UserError, kind};
+use crate::cli::report::journal::recovery_error;
+use crate::cli::report::warnings::Warnings;
+use crate::cli::terminal::{Terminal, say};
+use crate::host::RecoverError;
+use crate::serve::access::guard::Addresses;
+use crate::serve::server::{ServerError, ServerNotice, ServerOptions, TlsFiles, run};
+use crate::serve::{Service, ServiceOptions};
+use clap::{Args, ValueHint};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Where the service listens unless it is told otherwise.
+const ADDRESS: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 7007);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  wfhost token create --name ann --scope admin
+  wfhost serve --workflows workflows
+  curl -H \"Authorization: Bearer $TOKEN\" localhost:7007/v1/runs
+  wfhost serve --listen 0.0.0.0:7007 --tls-cert cert.pem --tls-key key.pem
+
+The service takes up every run of the data folder that no other process has, and runs what is started through its API \
+(GET /v1/openapi.json describes it). Each workflow file of --workflows is deployed when it starts. It ends on SIGTERM: \
+requests are answered, runs are let go, and the next service continues them. Beyond loopback it needs a token, and a \
+certificate or a proxy that has one.")]
+pub(in crate::cli) struct Arguments {
+    /// Address and port to listen on. Repeatable [default: 127.0.0.1:7007].
+    #[arg(long, value_name = "ADDRESS")]
+    pub(in crate::cli) listen: Vec<SocketAddr>,
+    /// Folder of workflow files to deploy: each `.yaml` or `.yml` in it.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(in crate::cli) workflows: Option<PathBuf>,
+    /// The URL by which others reach the service, such as `https://flows.example.com`.
+    #[arg(long, value_name = "URL")]
+    pub(in crate::cli) public_url: Option<String>,
+    /// Origin of a page that may ask from elsewhere. Repeatable.
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    pub(in crate::cli) origins: Vec<String>,
+    /// Certificate of the service, with those that sign it: a PEM file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_key")]
+    pub(in crate::cli) tls_cert: Option<PathBuf>,
+    /// Key of the certificate: a PEM file.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "tls_cert")]
+    pub(in crate::cli) tls_key: Option<PathBuf>,
+    /// A proxy in front of the service has the certificate.
+    #[arg(long)]
+    pub(in crate::cli) behind_proxy: bool,
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    #[command(flatten)]
+    pub(in crate::cli) host: HostArguments,
+}
+
+pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
+    let fault = |error: std::io::Error| UserError::new(kind::HOST_FAULT, format!("no threads can be started: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(fault)?;
+    let builder = command.host.host(processors()).data(command.data.required()?).runtime(runtime.handle().clone());
+    let host = builder.build().map_err(UserError::from)?;
+    let mut warnings = Warnings::new();
+    command.host.check(&host, &mut warnings);
+    command.host.check_cache(&host, &mut warnings);
+    HostArguments::check_data(&host, &mut warnings);
+    for (title, hint) in warnings {
+        say(&terminal.warning_text(&title, Some(&hint)));
+    }
+    let addresses = Addresses { public_url: command.public_url.clone(), origins: command.origins.clone() };
+    let service = Service::new(host.clone(), ServiceOptions { addresses }).map_err(|error| match error {
+        RecoverError::Journal(error) => UserError::from(error),
+        error => recovery_error("", error),
+    })?;
+    let files = command.tls_cert.clone().zip(command.tls_key.clone());
+    let options = ServerOptions {
+        listen: if command.listen.is_empty() { vec![ADDRESS] } else { command.listen.clone() },
+        tls: files.map(|(certificate, key)| TlsFiles { certificate, key }),
+        behind_proxy: command.behind_proxy,
+        workflows: command.workflows.clone(),
+    };
+    let tell = Arc::new(move |notice: ServerNotice<'_>| show(terminal, notice));
+    let served = runtime.block_on(run(service, options, tell));
+    // The process ends.
+    std::mem::forget(host);
+    runtime.shutdown_background();
+    served.map_err(refused)?;
+    Ok(Exit::Success)
+}
+
+/// Prints what the server tells.
+fn show(terminal: Terminal, notice: ServerNotice<'_>) {
+    match notice {
+        ServerNotice::Listens(url) => say(&format!("listening on {url}")),
+        ServerNotice::NoToken => {
+            terminal.hint("there is no token yet: wfhost token create --name NAME --scope admin");
+        }
+        ServerNotice::Deployed { file, name, version, is_new } => {
+            let word = if is_new { "deployed" } else { "serves" };
+            say(&format!("{word} {name} version {version} ({})", file.display()));
+        }
+        ServerNotice::Faulty { file, error } => {
+            let error = UserError::from(error);
+            say(&terminal.warning_text(&format!("{} is not deployed", file.display()), None));
+            let _ = CommandError::from(error).report(false, terminal);
+        }
+        ServerNotice::NotResumed { run, error } => {
+            let error = recovery_error(run, error);
+            say(&terminal.warning_text(&format!("{run} is not resumed: {}", error.title), error.hint.as_deref()));
+        }
+        ServerNotice::Ready { runs, took } => {
+            let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
+            say(&format!("ready: {runs} resumed in {:.1} s", took.as_secs_f64()));
+        }
+        ServerNotice::Draining => say("stopping: runs are let go, and continue in the next service"),
+    }
+}
+
+/// The error of a server, with what helps.
+fn refused(error: ServerError) -> UserError {
+    let title = error.to_string();
+    match error {
+        ServerError::Locked(_) => UserError::new(kind::CONFLICT, title)
+            .hint("a folder has one service; `wfhost ps` shows the processes that use it"),
+        ServerError::Listen { .. } => {
+            UserError::new(kind::HOST_FAULT, title).hint("--listen 127.0.0.1:0 takes any free port")
+        }
+        ServerError::Open(_) => {
+            UserError::new(kind::USAGE, title).hint("make one first: wfhost token create --name NAME --scope admin")
+        }
+        ServerError::Plain(_) => UserError::new(kind::USAGE, title)
+            .hint("--tls-cert and --tls-key name one; --behind-proxy says that a proxy has it"),
+        ServerError::Tls(_) => UserError::new(kind::USAGE, title),
+        ServerError::Journal(error) => UserError::from(error),
+        ServerError::Workflows { .. } => UserError::new(kind::UNREADABLE, title),
+        _ => UserError::new(kind::HOST_FAULT, title),
+    }
+}

@@ -1,0 +1,307 @@
+//! The runs of a host by their ids, and acting on a run wherever it is.
+
+use super::control::{Client, ControlError, Refusal, Request, Resolve};
+use super::durable_watch::{DurableChange, DurableRecords};
+use super::{Host, RecoverError, RunHandle, RunManifest, RunOptions, Workflow};
+use crate::journal::{Filter, Journal as _, Posted, StoreError, Stored};
+use crate::process::Micros;
+use crate::run::{Act, ParkedRun, RecoveryError, Refused, Resolution};
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+use tokio::sync::broadcast;
+
+/// How often the host of a run is looked for again: it may be ending or starting.
+const TRIES_MAX: u32 = 100;
+
+/// The pause between these attempts.
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// How long an act may take to be durable. A busy disk delays it.
+const DURABLE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// The outcome of an act that counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Acted {
+    /// It is a durable record of the run.
+    Recorded,
+    /// No living host has the run: the act is stored durably, and takes effect when the run is
+    /// recovered.
+    Stored,
+    /// It was stored before, under the same id.
+    Duplicate,
+}
+
+/// Why an act does not count.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ActError {
+    /// There is no run with this id.
+    #[error("there is no run with the id {0:?}")]
+    Unknown(String),
+    /// The run does not take it.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+    /// No uncertain call has this tag.
+    #[error("no uncertain call has the tag")]
+    NoSuchCall,
+    /// It is not known whether it counts: it did not become durable in time, or its host ended.
+    #[error("it is not known whether it counts: {why}")]
+    Unsure {
+        /// The cause.
+        why: String,
+    },
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] StoreError),
+}
+
+/// What happened to a run that should be recovered.
+#[non_exhaustive]
+pub enum Resumed {
+    /// This host owns it.
+    Run(RunHandle),
+    /// Another host was faster, or it has ended meanwhile.
+    Elsewhere,
+    /// It cannot be recovered.
+    Failed(RecoverError),
+}
+
+impl Host {
+    /// Returns the unfinished runs that this host has in memory, in the order of their ids.
+    pub fn runs(&self) -> Vec<RunHandle> {
+        self.shared.kernel.runs().into_iter().map(|run| RunHandle { run }).collect()
+    }
+
+    /// Returns an unfinished run of this host. A parked one stays parked until an operation needs
+    /// it in memory.
+    pub fn run_of(&self, id: &str) -> Option<RunHandle> {
+        self.shared.kernel.run(id).map(|run| RunHandle { run })
+    }
+
+    /// Returns what is known of a run of this host that is parked, without recovering it.
+    pub fn parked_run(&self, id: &str) -> Option<ParkedRun> {
+        self.shared.kernel.parked_run(id)
+    }
+
+    /// Returns how many runs of this host are in memory, and how many are parked.
+    pub fn run_counts(&self) -> (usize, usize) {
+        (self.shared.kernel.runs().len(), self.shared.kernel.parked().len())
+    }
+
+    /// Watches which records of a run are on disk. `None` if the host has no folder of durable
+    /// runs.
+    pub fn watch_durable(&self, id: &str) -> Option<DurableRecords> {
+        Some(self.shared.data.as_ref()?.durable_watchers.watch(id))
+    }
+
+    /// Watches which records of all runs are on disk. A reader that falls far behind misses some,
+    /// and is told. `None` if the host has no folder of durable runs.
+    pub fn watch_all(&self) -> Option<broadcast::Receiver<DurableChange>> {
+        Some(self.shared.data.as_ref()?.durable_watchers.all())
+    }
+
+    /// Recovers every run of the folder that no living host has, the oldest first, and reports
+    /// each. Paused runs stay paused. A run that cannot be recovered is noted as damaged if it is,
+    /// and does not keep the others from being recovered.
+    ///
+    /// # Errors
+    /// Fails if the host has no folder of durable runs, or the runs cannot be listed.
+    pub fn resume_all(&self, report: &mut dyn FnMut(&Stored, Resumed)) -> Result<(), RecoverError> {
+        let (_, journal) = self.opened()?;
+        let mut orphans = journal.store().list(&Filter { ended: Some(false), ..Filter::default() })?;
+        orphans.reverse();
+        let mut workflows = LoadedWorkflows::default();
+        let mut alive = HashMap::new();
+        for stored in orphans {
+            if let Some(host) = stored.owner {
+                let is_alive = match alive.get(&host) {
+                    Some(known) => *known,
+                    None => journal.store().owner_of(&stored.id)?.is_some_and(|owner| owner.alive),
+                };
+                alive.insert(host, is_alive);
+                if is_alive {
+                    continue;
+                }
+            }
+            let resumed = self.resume_with(&stored.id, &mut workflows);
+            report(&stored, resumed);
+        }
+        Ok(())
+    }
+
+    /// Recovers a run that no living host has.
+    pub fn resume(&self, id: &str) -> Resumed {
+        self.resume_with(id, &mut LoadedWorkflows::default())
+    }
+
+    fn resume_with(&self, id: &str, workflows: &mut LoadedWorkflows) -> Resumed {
+        let resumed = workflows.of(self, id).and_then(|workflow| self.recover(&workflow, id, RunOptions::default()));
+        match resumed {
+            Ok(run) => Resumed::Run(run),
+            Err(
+                RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))
+                | RecoverError::Run(RecoveryError::Ended(_)),
+            ) => Resumed::Elsewhere,
+            Err(error) => Resumed::Failed(error),
+        }
+    }
+
+    /// Acts on a run wherever it is: in this host, in another one of its folder, or in none; then
+    /// the act is stored for it. When this returns, it is durable. Acts of one run with the same id
+    /// count once.
+    ///
+    /// It waits on this thread.
+    ///
+    /// # Errors
+    /// Says why it does not count.
+    pub fn act(&self, run: &str, act: &Act, id: Option<&str>) -> Result<Acted, ActError> {
+        let fresh;
+        let id = match id {
+            Some(id) => id,
+            None => {
+                fresh = super::start::fresh_id();
+                &fresh
+            }
+        };
+        let mut was_asked = false;
+        for _ in 0..TRIES_MAX {
+            if let Some(here) = self.shared.kernel.run(run) {
+                match here.act(act.clone(), Some(id)) {
+                    Ok(acknowledged) => return durable(&acknowledged),
+                    // It may have ended by this very act.
+                    Err(Refused::Ended) if here.outcome().is_none() => return Err(gone(act)),
+                    Err(Refused::Ended) => {}
+                    Err(refused) => return Err(refused.into()),
+                }
+            }
+            let Some(data) = &self.shared.data else { return Err(ActError::Unknown(run.to_owned())) };
+            let store = data.journal()?.store();
+            match store.post(run, &act.to_mail(id))? {
+                Posted::Stored => return Ok(Acted::Stored),
+                Posted::Duplicate => return Ok(Acted::Duplicate),
+                Posted::Conflict => return Err(Refused::Conflict.into()),
+                Posted::Full => return Err(Refused::Full.into()),
+                Posted::Unknown if self.shared.kernel.run(run).is_none() => {
+                    return Err(ActError::Unknown(run.to_owned()));
+                }
+                // Begun here, and not durable yet.
+                Posted::Unknown => {}
+                Posted::Ended if was_asked => {
+                    return Err(ActError::Unsure { why: "its host ended while it was asked".to_owned() });
+                }
+                Posted::Ended => return Err(Refused::Ended.into()),
+                Posted::Owned(owner) => {
+                    if let Some(acted) = ask_other(data.folder(), &owner, run, act, id)? {
+                        return Ok(acted);
+                    }
+                    was_asked = true;
+                }
+            }
+            std::thread::sleep(TRY_AGAIN_AFTER);
+        }
+        Err(ActError::Unsure { why: "its host does not answer".to_owned() })
+    }
+
+    /// As [`Self::act`], without waiting on this thread.
+    ///
+    /// # Errors
+    /// As [`Self::act`].
+    pub async fn act_async(&self, run: &str, act: Act, id: Option<String>) -> Result<Acted, ActError> {
+        let (host, run) = (self.clone(), run.to_owned());
+        let acted = tokio::task::spawn_blocking(move || host.act(&run, &act, id.as_deref())).await;
+        acted.unwrap_or_else(|error| Err(ActError::Unsure { why: error.to_string() }))
+    }
+
+    /// Sends a signal to a run wherever it is: see [`Self::act`].
+    ///
+    /// # Errors
+    /// As [`Self::act`].
+    pub fn signal(&self, run: &str, name: &str, body: &serde_json::Value, id: Option<&str>) -> Result<Acted, ActError> {
+        self.act(run, &Act::Signal { name: name.into(), body: crate::process::Payload::json(body) }, id)
+    }
+}
+
+/// The error for an act whose target in the run is gone.
+fn gone(act: &Act) -> ActError {
+    if matches!(act, Act::Resolve { .. }) { ActError::NoSuchCall } else { Refused::Ended.into() }
+}
+
+fn durable(acknowledged: &crate::run::Acknowledged) -> Result<Acted, ActError> {
+    match acknowledged.wait_for(DURABLE_TIME_MAX) {
+        Ok(Some(())) => Ok(Acted::Recorded),
+        Ok(None) => Err(ActError::Unsure { why: "the disk is slow or full".to_owned() }),
+        Err(error) => Err(ActError::Unsure { why: error.to_string() }),
+    }
+}
+
+/// Asks the host of another process to act. `None` if it has the run no more.
+fn ask_other(
+    data: &std::path::Path,
+    owner: &crate::journal::Owner,
+    run: &str,
+    act: &Act,
+    id: &str,
+) -> Result<Option<Acted>, ActError> {
+    let unsure = |why: &dyn std::fmt::Display| ActError::Unsure { why: why.to_string() };
+    let hosts = match owner.socket.as_deref().and_then(Client::recorded) {
+        Some(host) => vec![host],
+        None => Client::hosts_in(data, owner.pid).map_err(|error| unsure(&error))?,
+    };
+    for host in hosts {
+        match host.ask(request(run, act, id)) {
+            Ok(_) => return Ok(Some(Acted::Recorded)),
+            Err(ControlError::Gone | ControlError::Refused(Refusal::UnknownRun { .. } | Refusal::Ended)) => {}
+            Err(ControlError::Refused(Refusal::Full)) => return Err(Refused::Full.into()),
+            Err(ControlError::Refused(Refusal::TooLarge)) => return Err(Refused::TooLarge.into()),
+            Err(ControlError::Refused(Refusal::Conflict { .. })) => return Err(Refused::Conflict.into()),
+            Err(ControlError::Refused(Refusal::NoSuchCall { .. })) => return Err(ActError::NoSuchCall),
+            Err(error) => return Err(unsure(&error)),
+        }
+    }
+    Ok(None)
+}
+
+/// The request that asks another host for an act.
+fn request(run: &str, act: &Act, id: &str) -> Request {
+    let (run, id) = (run.to_owned(), Some(id.to_owned()));
+    match act.clone() {
+        Act::Signal { name, body } => Request::Signal { run, name: name.to_string(), body, id },
+        Act::Cancel { reason, grace } => {
+            Request::Cancel { run, reason: reason.to_string(), now: grace == Some(Micros(0)), id }
+        }
+        Act::TimeOut { after } => Request::TimeOut { run, after },
+        Act::Pause => Request::Pause { run, id },
+        Act::Resume => Request::Unpause { run, id },
+        Act::Resolve { pid, tag, resolution } => {
+            let outcome = match resolution {
+                Resolution::Answered(Ok(answer)) => Resolve::Completed(answer),
+                Resolution::Answered(Err(_)) => Resolve::Failed,
+                Resolution::Again => Resolve::Resend,
+            };
+            Request::Resolve { run, pid: Some(pid), tag, outcome, id }
+        }
+    }
+}
+
+/// The workflows of runs, each loaded once.
+#[derive(Default)]
+struct LoadedWorkflows {
+    /// By the file's name, its text and its components: what a run was started with besides its
+    /// inputs.
+    loaded: HashMap<(String, String, BTreeMap<String, String>), Workflow>,
+}
+
+impl LoadedWorkflows {
+    fn of(&mut self, host: &Host, id: &str) -> Result<Workflow, RecoverError> {
+        let (_, journal) = host.opened()?;
+        let RunManifest { file, source, components, .. } =
+            journal.manifest(id).inspect_err(|error| journal.note_damage(id, error))?;
+        let key = (file, source, components);
+        if let Some(workflow) = self.loaded.get(&key) {
+            return Ok(workflow.clone());
+        }
+        let workflow = host.workflow_of(id)?;
+        self.loaded.insert(key, workflow.clone());
+        Ok(workflow)
+    }
+}

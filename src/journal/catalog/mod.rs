@@ -1,0 +1,19 @@
+//! What a service keeps in a journal beside the runs: deployed workflows, tokens, and who did what.
+//!
+//! One trait for each area, so that an engine implements them one by one. What they write is
+//! durable when the call returns, and is never part of the transactions of records.
+
+mod audit;
+mod deployments;
+mod tokens;
+
+pub use audit::{Audit, AuditEntry};
+pub use deployments::{Activated, ActiveVersion, Deployments, NewVersion, Version};
+pub use tokens::{StoredSession, StoredToken, Tokens};
+
+use super::Journal;
+
+/// A journal with everything that a service keeps.
+pub trait Catalog: Journal + Deployments + Tokens + Audit {}
+
+impl<T: Journal + Deployments + Tokens + Audit> Catalog for T {}

@@ -1,0 +1,210 @@
+//! What every request passes before its handler: the address it came to, its origin, its caller.
+
+use super::{Caller, Scope};
+use crate::serve::problem::{ProblemKind, ServeProblem};
+use crate::serve::service::Service;
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// The name of the cookie of a session; with TLS it has the prefix `__Host-`.
+pub(in crate::serve) const COOKIE: &str = "wfhost";
+
+/// The hosts and origins that requests may name.
+#[derive(Clone, Default, Debug)]
+pub struct Addresses {
+    /// The URL by which others reach the server, such as `https://wfhost.example.com`.
+    pub public_url: Option<String>,
+    /// Origins of pages that may ask from elsewhere, exactly.
+    pub origins: Vec<String>,
+}
+
+impl Addresses {
+    /// Refuses a request to another host: a page whose name was bound anew to this address.
+    fn check_host(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), ServeProblem> {
+        let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let Some(host) = uri.authority().map(axum::http::uri::Authority::as_str).or(named) else {
+            return Err(misdirected("the request has no `Host`"));
+        };
+        let name = host_name(host);
+        let public = self.public_url.as_deref().and_then(|url| url.parse::<Uri>().ok());
+        let is_public = public.as_ref().and_then(Uri::host).is_some_and(|public| public.eq_ignore_ascii_case(name));
+        // A name can be bound to any address; an address is what it is.
+        let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+        if is_public || is_address || name.eq_ignore_ascii_case("localhost") {
+            return Ok(());
+        }
+        Err(misdirected(&format!("`{name}` is not a name of this server")))
+    }
+
+    /// Refuses a request of a page elsewhere.
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), ServeProblem> {
+        let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+        let origin = origin.to_str().unwrap_or_default();
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let is_own = origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host));
+        let is_public = self.public_url.as_deref().is_some_and(|url| url.trim_end_matches('/') == origin);
+        if is_own || is_public || self.origins.iter().any(|allowed| allowed == origin) {
+            return Ok(());
+        }
+        Err(misdirected(&format!("the origin `{origin}` is not that of this server")))
+    }
+}
+
+fn misdirected(detail: &str) -> ServeProblem {
+    ServeProblem::new(ProblemKind::Misdirected)
+        .detail(detail)
+        .hint("`wfhost serve --public-url` names the URL that others use, and `--allow-origin` pages that may ask")
+}
+
+/// The host of an authority, without its port.
+fn host_name(authority: &str) -> &str {
+    match authority.rfind(']') {
+        Some(end) => &authority[..=end],
+        None => authority.split(':').next().unwrap_or_default(),
+    }
+}
+
+/// Lets a request through to a route that needs a scope.
+pub(in crate::serve) async fn scoped(
+    service: Arc<Service>,
+    scope: Scope,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let credential = check_address(&service, &request).and_then(|()| credential(&request));
+    let caller = match credential {
+        Ok(credential) => authenticate(&service, credential).await,
+        Err(problem) => Err(problem),
+    };
+    match caller.and_then(|caller| caller.check(scope).map(|()| caller)) {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Lets a request through to a route that everybody may use.
+pub(in crate::serve) async fn open(service: Arc<Service>, request: Request, next: Next) -> Response {
+    match check_address(&service, &request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn check_address(service: &Service, request: &Request) -> Result<(), ServeProblem> {
+    let addresses = &service.options.addresses;
+    addresses.check_host(request.headers(), request.uri())?;
+    addresses.check_origin(request.headers())
+}
+
+/// By what a request says who sends it.
+enum Credential {
+    Token(String),
+    Cookie(String),
+}
+
+fn unauthenticated() -> ServeProblem {
+    ServeProblem::new(ProblemKind::Unauthenticated)
+}
+
+/// The token of a request, or the cookie of its session.
+fn credential(request: &Request) -> Result<Credential, ServeProblem> {
+    if let Some(value) = request.headers().get(header::AUTHORIZATION) {
+        let token = value.to_str().ok().and_then(bearer).ok_or_else(unauthenticated)?;
+        return Ok(Credential::Token(token.to_owned()));
+    }
+    let Some(cookie) = cookie(request.headers()) else {
+        return Err(unauthenticated().hint("`wfhost token create` makes a token"));
+    };
+    check_same_site(request)?;
+    Ok(Credential::Cookie(cookie.to_owned()))
+}
+
+/// The caller with a credential.
+async fn authenticate(service: &Arc<Service>, credential: Credential) -> Result<Caller, ServeProblem> {
+    if let Credential::Token(token) = &credential
+        && let Some(caller) = service.tokens.known_caller(token)
+    {
+        return Ok(caller);
+    }
+    let caller = service.with_store(move |service| match credential {
+        Credential::Token(token) => Ok(service.tokens.caller(&token)?),
+        Credential::Cookie(cookie) => service.session(&cookie),
+    });
+    caller.await?.ok_or_else(|| unauthenticated().detail("it is unknown, over or revoked"))
+}
+
+fn bearer(value: &str) -> Option<&str> {
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The cookie of a session.
+pub(in crate::serve) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == COOKIE || name.strip_prefix("__Host-") == Some(COOKIE)).map(|(_, value)| value)
+}
+
+/// Refuses a change that a page of another site asks for with the cookie of its reader.
+fn check_same_site(request: &Request) -> Result<(), ServeProblem> {
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    let headers = request.headers();
+    let is_same = match headers.get("sec-fetch-site") {
+        Some(site) => site == "same-origin",
+        // `check_origin` has compared it.
+        None => headers.contains_key(header::ORIGIN),
+    };
+    if is_same { Ok(()) } else { Err(misdirected("the request is not of this server's own page")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (header::HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn only_own_names_and_addresses_are_hosts() {
+        let addresses = Addresses { public_url: Some("https://flows.example.com".to_owned()), ..Addresses::default() };
+        for (host, is_own) in [
+            ("localhost:7007", true),
+            ("127.0.0.1:7007", true),
+            ("[::1]:7007", true),
+            ("flows.example.com", true),
+            ("evil.example.com", false),
+            ("localhost.evil.example.com", false),
+            ("127.0.0.1.evil.example.com", false),
+            ("", false),
+        ] {
+            let checked = addresses.check_host(&headers(&[("host", host)]), &Uri::from_static("/v1/runs"));
+            assert_eq!(checked.is_ok(), is_own, "{host}");
+        }
+        assert!(addresses.check_host(&headers(&[]), &Uri::from_static("/")).is_err());
+    }
+
+    #[test]
+    fn only_own_pages_and_those_that_are_named_may_ask() {
+        let addresses = Addresses { public_url: None, origins: vec!["https://desk.example.com".to_owned()] };
+        for (origin, is_allowed) in [
+            ("http://localhost:7007", true),
+            ("https://desk.example.com", true),
+            ("https://desk.example.com.evil.com", false),
+            ("http://localhost:8080", false),
+            ("null", false),
+        ] {
+            let checked = addresses.check_origin(&headers(&[("host", "localhost:7007"), ("origin", origin)]));
+            assert_eq!(checked.is_ok(), is_allowed, "{origin}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Who may do what: tokens, scopes, sessions, and the addresses that requests may come to.
+
+pub mod guard;
+mod scope;
+pub mod token;
+
+pub use scope::{Scope, Scopes};
+
+use super::problem::{ProblemKind, ServeProblem};
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use std::sync::Arc;
+
+/// Who sends a request.
+#[derive(Clone, Debug)]
+pub struct Caller(Arc<CallerOf>);
+
+#[derive(Debug)]
+struct CallerOf {
+    token: String,
+    name: String,
+    scopes: Scopes,
+    /// Patterns of workflow names; empty: all.
+    workflows: Vec<String>,
+}
+
+impl Caller {
+    /// A caller with the rights of a token.
+    pub fn new(token: &str, name: &str, scopes: Scopes, workflows: Vec<String>) -> Self {
+        Self(Arc::new(CallerOf { token: token.to_owned(), name: name.to_owned(), scopes, workflows }))
+    }
+
+    /// The id of the token.
+    pub fn token(&self) -> &str {
+        &self.0.token
+    }
+
+    /// Whose token it is.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Whether the token has a scope.
+    pub fn has(&self, scope: Scope) -> bool {
+        self.0.scopes.has(scope)
+    }
+
+    /// Whether the token is for a workflow.
+    pub fn may_touch(&self, workflow: &str) -> bool {
+        self.0.workflows.is_empty() || self.0.workflows.iter().any(|pattern| fits(pattern, workflow))
+    }
+
+    /// Whether the token is for all workflows.
+    pub fn may_touch_all(&self) -> bool {
+        self.0.workflows.is_empty()
+    }
+
+    /// Refuses a token that is not for a workflow.
+    ///
+    /// # Errors
+    /// The token is not for it.
+    pub fn check_workflow(&self, workflow: &str) -> Result<(), ServeProblem> {
+        if self.may_touch(workflow) {
+            return Ok(());
+        }
+        Err(ServeProblem::new(ProblemKind::NotGranted)
+            .detail(format!("the token is not for the workflow `{workflow}`")))
+    }
+
+    /// Refuses a token without a scope.
+    ///
+    /// # Errors
+    /// The token lacks it.
+    pub fn check(&self, scope: Scope) -> Result<(), ServeProblem> {
+        if self.has(scope) {
+            return Ok(());
+        }
+        Err(ServeProblem::new(ProblemKind::NotGranted).detail(format!("the token lacks the scope `{}`", scope.word())))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ServeProblem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ServeProblem> {
+        // The guard of the route has put it there.
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| ServeProblem::new(ProblemKind::Unauthenticated))
+    }
+}
+
+/// Whether a name fits a pattern, in which `*` stands for any characters.
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, name, expected) in [
+            ("order", "order", true),
+            ("order", "orders", false),
+            ("order*", "orders", true),
+            ("*", "", true),
+            ("billing-*", "billing-eu", true),
+            ("billing-*", "billing", false),
+            ("*-eu", "billing-eu", true),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "a1c2b", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
+}

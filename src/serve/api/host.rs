@@ -1,0 +1,174 @@
+//! The server itself.
+
+use crate::serve::access::Caller;
+use crate::serve::body::Params;
+use crate::serve::problem::{Answered, ServeProblem};
+use crate::serve::query::{self, rfc3339};
+use crate::serve::service::Service;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use utoipa::{IntoParams, ToSchema};
+
+/// The server.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = Host)]
+pub struct HostView {
+    /// The release of wfhost.
+    pub release: String,
+    /// The id of its operating system process.
+    pub pid: u32,
+    /// Its worker threads and what they did: the statistics of the scheduler.
+    #[schema(value_type = Object)]
+    pub scheduler: Value,
+    /// Runs in memory.
+    pub resident: usize,
+    /// Runs that wait and are not in memory.
+    pub parked: usize,
+    /// Whether it takes no new work.
+    pub draining: bool,
+    /// Whether the disk is full.
+    pub disk_full: bool,
+}
+
+/// Shows the server.
+#[utoipa::path(get, path = "/v1/host", tag = "server", responses((status = 200, body = HostView),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
+        (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn show(State(service): State<Arc<Service>>, _: Caller) -> Answered<Json<HostView>> {
+    let (resident, parked) = service.host.run_counts();
+    Ok(Json(HostView {
+        release: env!("CARGO_PKG_VERSION").to_owned(),
+        pid: std::process::id(),
+        scheduler: serde_json::json!(format!("{:?}", service.host.stats())),
+        resident,
+        parked,
+        draining: service.is_draining(),
+        disk_full: service.host.is_full(),
+    }))
+}
+
+/// Stops the server: it takes no new work, ends its requests, and lets its runs go.
+#[utoipa::path(post, path = "/v1/host/drain", tag = "server", responses((status = 202),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
+        (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn drain(State(service): State<Arc<Service>>, caller: Caller) -> Answered<StatusCode> {
+    service
+        .with_store(move |service| {
+            service.note(&caller, "host.drain", "", None)?;
+            service.drain();
+            Ok(StatusCode::ACCEPTED)
+        })
+        .await
+}
+
+/// Whether the server can do its work.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub struct Readiness {
+    /// Whether all of the following is as it should be.
+    pub ready: bool,
+    /// Whether it has resumed the runs that no process had.
+    pub runs_resumed: bool,
+    /// Whether the journal can be read.
+    pub journal: bool,
+    /// Whether the disk is full.
+    pub disk_full: bool,
+    /// Whether it takes no new work.
+    pub draining: bool,
+    /// Workflow files of the server's folder that cannot be used, each with the cause. They do not
+    /// keep it from being ready.
+    pub faulty: BTreeMap<String, String>,
+}
+
+/// Answers while the server lives.
+#[utoipa::path(get, path = "/healthz", tag = "server", responses((status = 200, body = String, content_type = "text/plain"),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn alive() -> &'static str {
+    "ok\n"
+}
+
+/// Says whether the server can do its work.
+#[utoipa::path(get, path = "/readyz", tag = "server",
+    responses((status = 200, body = Readiness), (status = 503, body = Readiness),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn ready(State(service): State<Arc<Service>>) -> Response {
+    let journal = service.with_store(|service| Ok(service.store.run("").is_ok())).await.unwrap_or(false);
+    let mut readiness = Readiness {
+        ready: false,
+        runs_resumed: service.is_ready(),
+        journal,
+        disk_full: service.host.is_full(),
+        draining: service.is_draining(),
+        faulty: service.faulty(),
+    };
+    readiness.ready = readiness.runs_resumed && journal && !readiness.disk_full && !readiness.draining;
+    let status = if readiness.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(readiness)).into_response()
+}
+
+/// Which acts are listed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct AuditParams {
+    /// Only those on this, such as the id of a run.
+    pub target: Option<String>,
+    /// Only those before this row.
+    pub before: Option<u64>,
+    /// Acts of a page: 1 to 1,000; 50 if it is not given.
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+}
+
+/// An act that somebody did.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = AuditEntry)]
+pub struct AuditView {
+    /// Its place in the list: grows.
+    pub row: u64,
+    /// When.
+    pub at: String,
+    /// The id of the token.
+    pub token: String,
+    /// Whose token it was.
+    pub name: String,
+    /// What was done.
+    pub act: String,
+    /// To what.
+    pub target: String,
+}
+
+/// Lists who did what, the newest first.
+#[utoipa::path(get, path = "/v1/audit", tag = "server", params(AuditParams),
+    responses((status = 200, body = Vec<AuditView>),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
+        (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn audit(
+    State(service): State<Arc<Service>>,
+    _: Caller,
+    Params(params): Params<AuditParams>,
+) -> Answered<Json<Vec<AuditView>>> {
+    let limit = query::limit(params.limit)?;
+    let before = params.before.map(|before| before.min(i64::MAX.cast_unsigned()));
+    service
+        .with_store(move |service| {
+            let acts = service.store.acts(params.target.as_deref(), before, limit)?;
+            let view = acts.into_iter().map(|entry| AuditView {
+                row: entry.row,
+                at: rfc3339(entry.at),
+                token: entry.token,
+                name: entry.name,
+                act: entry.act,
+                target: entry.target,
+            });
+            Ok(Json(view.collect()))
+        })
+        .await
+}

@@ -1,0 +1,430 @@
+//! Starting runs, and reading what they are.
+
+use crate::host::{LoadError, RunOptions, StartNotes};
+use crate::journal::{Filter, StoreError};
+use crate::process::Timestamp;
+use crate::run::EndStatus;
+use crate::serve::access::{Caller, Scope};
+use crate::serve::body::{JsonBody, Params, Segments};
+use crate::serve::idempotency::{Key, REPLAYED, request_digest, run_id};
+use crate::serve::problem::{Answered, PartProblem, ProblemKind, ServeProblem};
+use crate::serve::query;
+use crate::serve::service::{Deployed, Service};
+use crate::serve::view::{OutcomeView, RunDetail, RunView};
+use axum::Json;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use utoipa::{IntoParams, ToSchema};
+
+/// How long a start may take to be durable.
+const DURABLE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Labels of a run, and characters of each key and value.
+const LABELS_MAX: (usize, usize) = (32, 256);
+
+/// Characters of an id that a caller gives.
+const ID_CHARS_MAX: usize = 128;
+
+/// A run to be started.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct StartRun {
+    /// The inputs of the workflow, by name.
+    #[schema(value_type = Object)]
+    pub inputs: Map<String, Value>,
+    /// The number of the version; the active one if it is not given.
+    pub version: Option<u64>,
+    /// By what the run is found in lists.
+    pub labels: BTreeMap<String, String>,
+    /// An id that means something, such as `order-7`: 1 to 128 letters, digits and `-._:`.
+    #[schema(min_length = 1, max_length = 128, pattern = "^[A-Za-z0-9][A-Za-z0-9._:-]*$")]
+    pub run_id: Option<String>,
+}
+
+/// How a run is started.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct StartParams {
+    /// Waits so long for the outcome, such as `30s`; at most a minute.
+    pub wait: Option<String>,
+    /// Checks the inputs, and starts nothing.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// Starts a run.
+///
+/// When this answers, the run's start is durable. The same request with the same `Idempotency-Key`
+/// gives the same run.
+#[utoipa::path(post, path = "/v1/workflows/{name}/runs", tag = "runs",
+    params(("name" = String, Path), StartParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters")),
+    request_body = StartRun,
+    responses(
+        (status = 201, body = RunView, description = "It has begun"),
+        (status = 200, body = OutcomeView, description = "It has ended, as `wait` asked; or nothing is wrong with the inputs, as `dry-run` asked"),
+        (status = 202, body = RunView, description = "It has not ended when the wait was over"),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
+        (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn start(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Key(key): Key,
+    Segments(name): Segments<String>,
+    Params(params): Params<StartParams>,
+    JsonBody(body): JsonBody<StartRun>,
+) -> Answered<Response> {
+    caller.check_workflow(&name)?;
+    let wait = query::wait(params.wait.as_deref())?;
+    if service.is_draining() {
+        return Err(ServeProblem::new(ProblemKind::Draining).retry_after(5));
+    }
+    if service.host.is_full() {
+        return Err(ServeProblem::new(ProblemKind::DiskFull).retry_after(30));
+    }
+    let with_payload = caller.has(Scope::RunsPayloads) || wait.is_some();
+    let begun = service.with_store(move |service| begin(service, &caller, &name, key.as_deref(), body, params.dry_run));
+    let Some(begun) = begun.await? else {
+        return Ok(Json(serde_json::json!({ "fits": true })).into_response());
+    };
+    let mut response = match wait {
+        None => {
+            let location = HeaderValue::from_str(&format!("/v1/runs/{}", begun.run.id));
+            let mut response = (StatusCode::CREATED, Json(begun.run)).into_response();
+            response.headers_mut().extend(location.map(|location| (header::LOCATION, location)));
+            response
+        }
+        Some(wait) => super::outcome::wait_for(&service, &begun.run.id, wait, with_payload).await?,
+    };
+    if begun.is_replayed {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// A run that has begun, now or by an earlier request.
+struct Begun {
+    run: RunView,
+    is_replayed: bool,
+}
+
+fn begin(
+    service: &Service,
+    caller: &Caller,
+    name: &str,
+    key: Option<&str>,
+    body: StartRun,
+    dry_run: bool,
+) -> Answered<Option<Begun>> {
+    check_labels(&body.labels)?;
+    let derived = key.map(|key| run_id(caller, name, key));
+    let id = match (derived, &body.run_id) {
+        (_, Some(given)) => Some(checked_id(given)?),
+        (derived, None) => derived,
+    };
+    let Deployed { version, workflow } = service.deployed(name, body.version)?;
+    let request = request_digest(name, body.version, &body.inputs, &body.labels);
+    if dry_run {
+        let checked = workflow.plan().inputs.accept(body.inputs);
+        return match checked {
+            Ok(_) => Ok(None),
+            Err(violations) => Err(inputs_problem(
+                violations.into_iter().map(|violation| (violation.pointer, violation.message)).collect(),
+            )),
+        };
+    }
+    let notes = StartNotes {
+        labels: body.labels,
+        version: Some(crate::host::DeployedVersion { row: version.row, number: version.number }),
+        started_by: Some("api".to_owned()),
+        author: Some(caller.name().to_owned()),
+        request: Some(request.clone()),
+        traceparent: None,
+    };
+    let options = RunOptions { id: id.clone(), durable: Some(true), notes, ..RunOptions::default() };
+    match service.host.start(&workflow, body.inputs, options) {
+        Ok(run) => {
+            if !run.started(DURABLE_TIME_MAX) {
+                return Err(not_durable(service));
+            }
+            let stored = service.store.run(run.id())?.ok_or_else(|| not_durable(service))?;
+            let manifest = service.manifest(run.id());
+            Ok(Some(Begun { run: service.run_view(&stored, manifest.as_ref()), is_replayed: false }))
+        }
+        Err(LoadError::Exists { id }) => existing(service, caller, &id, &request, key.is_some()).map(Some),
+        Err(error) => Err(start_problem(error)),
+    }
+}
+
+/// The run of an earlier request.
+fn existing(service: &Service, caller: &Caller, id: &str, request: &str, has_key: bool) -> Answered<Begun> {
+    // A twin of this request may have begun it a moment ago.
+    let stored = service.run_for(caller, id)?;
+    let manifest = service.manifest(id);
+    let before = manifest.as_ref().and_then(|manifest| manifest.notes.request.as_deref());
+    if before == Some(request) {
+        return Ok(Begun { run: service.run_view(&stored, manifest.as_ref()), is_replayed: true });
+    }
+    let kind = if has_key { ProblemKind::KeyReused } else { ProblemKind::RunExists };
+    Err(ServeProblem::new(kind).detail(format!("the run is `{id}`")))
+}
+
+fn not_durable(service: &Service) -> ServeProblem {
+    let kind = if service.host.is_full() { ProblemKind::DiskFull } else { ProblemKind::Unsure };
+    ServeProblem::new(kind).retry_after(5)
+}
+
+pub(in crate::serve) fn start_problem(error: LoadError) -> ServeProblem {
+    match error {
+        LoadError::Inputs(violations) => inputs_problem(violations),
+        LoadError::ShuttingDown => ServeProblem::new(ProblemKind::Draining).retry_after(5),
+        LoadError::Journal(error) => error.into(),
+        error => {
+            tracing::error!(%error, "a run cannot be started");
+            ServeProblem::new(ProblemKind::HostFault)
+        }
+    }
+}
+
+fn inputs_problem(violations: Vec<(String, String)>) -> ServeProblem {
+    let mut problem = ServeProblem::new(ProblemKind::DoesNotFit).detail("the inputs do not fit");
+    problem.errors = violations
+        .into_iter()
+        .map(|(pointer, message)| {
+            let pointer = if pointer == "/" { "/inputs".to_owned() } else { format!("/inputs{pointer}") };
+            PartProblem { pointer, message, line: None, column: None, hint: None }
+        })
+        .collect();
+    problem
+}
+
+fn checked_id(given: &str) -> Answered<String> {
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+    let begins = given.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if begins && given.len() <= ID_CHARS_MAX && given.bytes().all(is_good) {
+        return Ok(given.to_owned());
+    }
+    Err(ServeProblem::new(ProblemKind::DoesNotFit).part(
+        "/run-id",
+        format!("it has 1 to {ID_CHARS_MAX} letters, digits and `-._:`, the first a letter or a digit"),
+    ))
+}
+
+fn check_labels(labels: &BTreeMap<String, String>) -> Answered<()> {
+    let (most, chars) = LABELS_MAX;
+    let is_text = |text: &str| text.chars().count() <= chars && !text.chars().any(char::is_control);
+    if labels.len() > most {
+        return Err(ServeProblem::new(ProblemKind::DoesNotFit).part("/labels", format!("there are at most {most}")));
+    }
+    for (key, value) in labels {
+        if key.is_empty() || !is_text(key) || !is_text(value) || key.contains('=') {
+            return Err(ServeProblem::new(ProblemKind::DoesNotFit).part(
+                format!("/labels/{}", key.replace('~', "~0").replace('/', "~1")),
+                format!(
+                    "a label has at most {chars} characters, none of them a control character, and no `=` in its key"
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Which runs are listed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct ListParams {
+    /// `unfinished`, `ended`, `damaged`, `succeeded`, `failed`, `cancelled` or `timed-out`.
+    pub state: Option<String>,
+    /// The name of the workflow.
+    pub workflow: Option<String>,
+    /// A label, as `key=value`; several are separated by commas.
+    pub label: Option<String>,
+    /// What the id begins with.
+    pub q: Option<String>,
+    /// Created at this time of RFC 3339 or later.
+    pub created_after: Option<String>,
+    /// Created before this time.
+    pub created_before: Option<String>,
+    /// Runs of a page: 1 to 1,000; 50 if it is not given.
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+    /// The `next` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// A page of runs, the newest first.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RunPage {
+    /// The runs.
+    pub runs: Vec<RunView>,
+    /// The cursor of the next page, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// Lists runs, the newest first.
+#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(ListParams),
+    responses((status = 200, body = RunPage),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
+        (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn list(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Params(params): Params<ListParams>,
+) -> Answered<Json<RunPage>> {
+    let limit = query::limit(params.limit)?;
+    let (mut filter, digest) = filter(&params)?;
+    filter.after = query::place(params.cursor.as_deref(), &digest)?;
+    service
+        .with_store(move |service| {
+            let mut runs = Vec::new();
+            let mut next = None;
+            // A token for some workflows sees the runs of those: the others are skipped.
+            loop {
+                filter.limit = Some(limit + 1);
+                let found = service.store.list(&filter)?;
+                let is_last = found.len() <= limit as usize;
+                for stored in found {
+                    if runs.len() == limit as usize {
+                        next = filter.after.map(|place| query::cursor(place, &digest));
+                        return Ok(Json(RunPage { runs, next }));
+                    }
+                    filter.after = Some(stored.place());
+                    if caller.may_touch(&stored.name) {
+                        let manifest = service.manifest(&stored.id);
+                        runs.push(service.run_view(&stored, manifest.as_ref()));
+                    }
+                }
+                if is_last {
+                    return Ok(Json(RunPage { runs, next }));
+                }
+            }
+        })
+        .await
+}
+
+/// How many runs there are.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct RunCount {
+    /// Their number.
+    pub count: u64,
+}
+
+/// Counts runs.
+#[utoipa::path(get, path = "/v1/runs/count", tag = "runs", params(ListParams),
+    responses((status = 200, body = RunCount),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
+        (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn count(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Params(params): Params<ListParams>,
+) -> Answered<Json<RunCount>> {
+    let (filter, _) = filter(&params)?;
+    if !caller.may_touch_all() {
+        match &filter.name {
+            Some(name) => caller.check_workflow(name)?,
+            None => {
+                return Err(ServeProblem::new(ProblemKind::NotGranted)
+                    .detail("the token is for some workflows: count those of one, with `workflow`"));
+            }
+        }
+    }
+    service.with_store(move |service| Ok(Json(RunCount { count: service.store.count(&filter)? }))).await
+}
+
+/// The filter of a list, and a text that differs for each.
+fn filter(params: &ListParams) -> Answered<(Filter, String)> {
+    let mut filter = Filter {
+        name: params.workflow.clone(),
+        id_prefix: params.q.clone(),
+        created_min: query::time("created-after", params.created_after.as_deref())?,
+        created_before: query::time("created-before", params.created_before.as_deref())?,
+        ..Filter::default()
+    };
+    match params.state.as_deref() {
+        None => {}
+        Some("unfinished") => filter.ended = Some(false),
+        Some("ended") => filter.ended = Some(true),
+        Some("damaged") => filter.damaged = true,
+        Some(word) => match EndStatus::named(word) {
+            Some(status) => filter.status = Some(status),
+            None => {
+                return Err(ServeProblem::new(ProblemKind::Malformed)
+                    .part("state", "it is unfinished, ended, damaged, succeeded, failed, cancelled or timed-out"));
+            }
+        },
+    }
+    for label in params.label.iter().flat_map(|labels| labels.split(',')) {
+        let (key, value) = label
+            .split_once('=')
+            .ok_or_else(|| ServeProblem::new(ProblemKind::Malformed).part("label", "it is `key=value`"))?;
+        filter.labels.push((key.to_owned(), value.to_owned()));
+    }
+    let time = |at: Option<Timestamp>| at.map(|at| at.0);
+    let digest = format!(
+        "{:?}",
+        (
+            &params.state,
+            &params.workflow,
+            &params.label,
+            &params.q,
+            time(filter.created_min),
+            time(filter.created_before)
+        )
+    );
+    Ok((filter, digest))
+}
+
+/// Shows a run with what happened in it.
+#[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs", params(("id" = String, Path)),
+    responses((status = 200, body = RunDetail),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
+        (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn show(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Segments(id): Segments<String>,
+) -> Answered<Json<RunDetail>> {
+    service
+        .with_store(move |service| {
+            let stored = service.run_for(&caller, &id)?;
+            service.run_detail(&stored, caller.has(Scope::RunsPayloads)).map(Json)
+        })
+        .await
+}
+
+/// Removes a run that has ended, with its records.
+#[utoipa::path(delete, path = "/v1/runs/{id}", tag = "runs", params(("id" = String, Path)),
+    responses((status = 204),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
+        (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn remove(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Segments(id): Segments<String>,
+) -> Answered<StatusCode> {
+    service
+        .with_store(move |service| {
+            let stored = service.run_for(&caller, &id)?;
+            if stored.status.is_none() {
+                return Err(ServeProblem::new(ProblemKind::RunUnfinished).hint("cancel it first"));
+            }
+            match service.store.remove(&id) {
+                Ok(()) => {}
+                Err(StoreError::Unknown(_)) => return Err(ServeProblem::unknown(format_args!("run `{id}`"))),
+                Err(error) => return Err(error.into()),
+            }
+            service.note(&caller, "runs.remove", &id, None)?;
+            Ok(StatusCode::NO_CONTENT)
+        })
+        .await
+}

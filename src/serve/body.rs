@@ -1,0 +1,129 @@
+//! Reading the body and the query of a request.
+
+use super::problem::{ProblemKind, ServeProblem};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// Bytes of a body, unless a route says otherwise.
+pub(in crate::serve) const BODY_BYTES_MAX: usize = 2 << 20;
+
+/// How long each part of a body may take.
+const FRAME_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// A JSON body. Fields that the type does not have are refused.
+pub(in crate::serve) struct JsonBody<T>(pub(in crate::serve) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ServeProblem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ServeProblem> {
+        let bytes = json_bytes(request).await?;
+        // A missing body is an empty object: most acts need nothing.
+        let bytes = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        parse(&bytes).map(Self)
+    }
+}
+
+/// Parses JSON, and says where it does not fit.
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ServeProblem> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let kind = if error.is_data() { ProblemKind::DoesNotFit } else { ProblemKind::Malformed };
+        let mut problem = ServeProblem::new(kind).part("", error.to_string());
+        if let Some(part) = problem.errors.first_mut() {
+            (part.line, part.column) = (Some(error.line()), Some(error.column()));
+        }
+        problem
+    })
+}
+
+/// Any JSON value as the body; none is null.
+pub(in crate::serve) struct AnyJson(pub(in crate::serve) serde_json::Value);
+
+impl<S: Send + Sync> FromRequest<S> for AnyJson {
+    type Rejection = ServeProblem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, ServeProblem> {
+        let bytes = json_bytes(request).await?;
+        if bytes.is_empty() {
+            return Ok(Self(serde_json::Value::Null));
+        }
+        parse(&bytes).map(Self)
+    }
+}
+
+async fn json_bytes(request: Request) -> Result<Bytes, ServeProblem> {
+    check_type(request.headers())?;
+    read(request, BODY_BYTES_MAX).await
+}
+
+/// Refuses a body that is not said to be JSON: a browser sends any other type without asking.
+fn check_type(headers: &HeaderMap) -> Result<(), ServeProblem> {
+    if headers.contains_key(header::CONTENT_ENCODING) {
+        return Err(ServeProblem::new(ProblemKind::NotJson).detail("compressed bodies are not taken"));
+    }
+    let Some(kind) = headers.get(header::CONTENT_TYPE) else {
+        let is_empty = headers.get(header::CONTENT_LENGTH).is_none_or(|length| length == "0")
+            && !headers.contains_key(header::TRANSFER_ENCODING);
+        return if is_empty { Ok(()) } else { Err(ServeProblem::new(ProblemKind::NotJson)) };
+    };
+    let essence = kind.to_str().unwrap_or_default().split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    Err(ServeProblem::new(ProblemKind::NotJson).detail(format!("it is said to be `{essence}`")))
+}
+
+/// Reads a body of at most `most` bytes.
+pub(in crate::serve) async fn read(request: Request, most: usize) -> Result<Bytes, ServeProblem> {
+    let mut body = std::pin::pin!(Limited::new(request.into_body(), most));
+    let mut bytes = BytesMut::new();
+    loop {
+        let frame = match tokio::time::timeout(FRAME_TIME_MAX, body.frame()).await {
+            Ok(None) => return Ok(bytes.freeze()),
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) if error.is::<LengthLimitError>() => {
+                let detail = format!("a body has at most {most} bytes");
+                return Err(ServeProblem::new(ProblemKind::TooLarge).detail(detail));
+            }
+            Ok(Some(Err(_))) => return Err(ServeProblem::new(ProblemKind::Malformed).detail("the body ended early")),
+            Err(_) => return Err(ServeProblem::new(ProblemKind::Malformed).detail("the body did not come in time")),
+        };
+        if let Ok(data) = frame.into_data() {
+            bytes.extend_from_slice(&data);
+        }
+    }
+}
+
+/// The query of a request. Parameters that the type does not have are refused.
+pub(in crate::serve) struct Params<T>(pub(in crate::serve) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = ServeProblem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ServeProblem> {
+        let read = axum::extract::Query::<T>::try_from_uri(&parts.uri);
+        read.map(|query| Self(query.0)).map_err(|error| {
+            let detail = error.body_text();
+            ServeProblem::new(ProblemKind::Malformed).detail(detail)
+        })
+    }
+}
+
+/// The parameters of a path.
+pub(in crate::serve) struct Segments<T>(pub(in crate::serve) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for Segments<T> {
+    type Rejection = ServeProblem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ServeProblem> {
+        let read = axum::extract::Path::<T>::from_request_parts(parts, state).await;
+        read.map(|path| Self(path.0)).map_err(|error| {
+            ServeProblem::new(ProblemKind::Malformed).detail(format!("the path: {}", error.body_text()))
+        })
+    }
+}

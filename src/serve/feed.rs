@@ -1,0 +1,177 @@
+//! Streams of records, as Server-Sent Events.
+//!
+//! An event is sent only when its record is durable, and its id is the number of the record. So a
+//! reader that comes back with the last id it has seen, after a break of the connection or of the
+//! server, misses nothing and gets nothing twice. The server keeps nothing for a slow reader: each
+//! reads on from the journal when it has taken what it was sent.
+
+use super::problem::{Answered, ServeProblem};
+use super::service::Service;
+use crate::host::record_json;
+use crate::run::Record;
+use axum::body::Body;
+use axum::http::{HeaderValue, header};
+use axum::response::{IntoResponse as _, Response};
+use bytes::{BufMut as _, Bytes, BytesMut};
+use http_body::{Body as HttpBody, Frame};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+/// Records that are read at a time.
+const PAGE: usize = 1_000;
+
+/// How long events gather before they are sent: so a busy run costs a write for many.
+const GATHER: Duration = Duration::from_millis(20);
+
+/// How often a comment is sent, so that a reader and what is between notice a break.
+const COMMENT_EVERY: Duration = Duration::from_secs(15);
+
+/// How often the records of a run are read that another process of the folder has.
+const POLL_EVERY: Duration = Duration::from_millis(200);
+
+/// The stream of a run's records from number `from` on, until it has ended.
+pub(in crate::serve) fn records(
+    service: Arc<Service>,
+    run: String,
+    from: u64,
+    permit: OwnedSemaphorePermit,
+) -> Response {
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        let _permit = permit;
+        let mut out = Out(sender);
+        let _ = send_records(&service, &run, from, &mut out).await;
+    });
+    response(receiver)
+}
+
+/// A response that streams what comes.
+pub(in crate::serve) fn response(receiver: mpsc::Receiver<Bytes>) -> Response {
+    let mut response = Body::new(Streamed(receiver)).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    // Proxies that gather answers are told not to.
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// The reader is gone.
+pub(in crate::serve) struct Gone;
+
+/// Where the events go.
+pub(in crate::serve) struct Out(pub(in crate::serve) mpsc::Sender<Bytes>);
+
+impl Out {
+    pub(in crate::serve) async fn send(&mut self, bytes: Bytes) -> Result<(), Gone> {
+        self.0.send(bytes).await.map_err(|_| Gone)
+    }
+}
+
+async fn send_records(service: &Arc<Service>, run: &str, from: u64, out: &mut Out) -> Result<(), Gone> {
+    out.send(Bytes::from_static(b"retry: 2000\n\n")).await?;
+    // Before the first reading: what comes afterwards is noticed.
+    let mut more = service.host.watch_durable(run);
+    let mut next = from.max(1);
+    loop {
+        let (records, has_ended) = match read(service, run, next).await {
+            Ok(read) => read,
+            Err(problem) => {
+                let _ = out.send(event("problem", None, &serde_json::json!(problem).to_string())).await;
+                return Ok(());
+            }
+        };
+        let is_whole = records.len() < PAGE;
+        if !records.is_empty() {
+            let mut bytes = BytesMut::new();
+            for record in &records {
+                let data = record_json::record(usize::try_from(next).unwrap_or(usize::MAX), record).to_string();
+                bytes.put(event("record", Some(next), &data));
+                next += 1;
+            }
+            out.send(bytes.freeze()).await?;
+        }
+        if has_ended && is_whole {
+            let end = serde_json::json!({ "run": run }).to_string();
+            return out.send(event("end", None, &end)).await;
+        }
+        if is_whole {
+            wait(service, run, more.as_mut(), out).await?;
+        }
+    }
+}
+
+/// Waits until the run may have more records.
+async fn wait(
+    service: &Arc<Service>,
+    run: &str,
+    more: Option<&mut crate::host::DurableRecords>,
+    out: &mut Out,
+) -> Result<(), Gone> {
+    let is_here = service.host.run_of(run).is_some();
+    let changed = async {
+        match more {
+            Some(more) if is_here => more.more().await,
+            _ => tokio::time::sleep(POLL_EVERY).await,
+        }
+    };
+    tokio::pin!(changed);
+    loop {
+        tokio::select! {
+            () = &mut changed => {
+                tokio::time::sleep(GATHER).await;
+                return Ok(());
+            }
+            () = out.0.closed() => return Err(Gone),
+            () = service.drained() => {
+                let _ = out.send(event("drain", None, "{}")).await;
+                return Err(Gone);
+            }
+            () = tokio::time::sleep(COMMENT_EVERY) => out.send(Bytes::from_static(b":\n\n")).await?,
+        }
+    }
+}
+
+/// Reads records, and whether the run had ended before.
+async fn read(service: &Arc<Service>, run: &str, from: u64) -> Answered<(Vec<Record>, bool)> {
+    let id = run.to_owned();
+    service
+        .with_store(move |service| {
+            let stored = service.store.run(&id)?;
+            let is_here = service.host.run_of(&id).is_some();
+            let has_ended = match stored {
+                Some(stored) => stored.ended.is_some(),
+                // Begun here, and not durable yet.
+                None if is_here => return Ok((Vec::new(), false)),
+                None => return Err(ServeProblem::unknown(format_args!("run `{id}`"))),
+            };
+            Ok((service.records(&id, from, PAGE)?, has_ended))
+        })
+        .await
+}
+
+/// An event in the format of event streams.
+pub(in crate::serve) fn event(name: &str, id: Option<u64>, data: &str) -> Bytes {
+    let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
+    // JSON has no line ends of its own.
+    Bytes::from(format!("event: {name}\n{id}data: {data}\n\n"))
+}
+
+/// The body of a stream.
+struct Streamed(mpsc::Receiver<Bytes>);
+
+impl HttpBody for Streamed {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
+    }
+}

@@ -1,0 +1,103 @@
+//! The texts in queries: times, durations, cursors.
+
+use super::problem::{ProblemKind, ServeProblem};
+use crate::journal::ListPlace;
+use crate::process::Timestamp;
+use crate::workflow::model::parse_duration;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use std::time::Duration;
+
+/// The longest wait of one request.
+pub(in crate::serve) const WAIT_MAX: Duration = Duration::from_mins(1);
+
+/// Items of a page, unless the request says otherwise, and at most.
+pub(in crate::serve) const PAGE: (u32, u32) = (50, 1_000);
+
+fn malformed(name: &str, detail: &str) -> ServeProblem {
+    ServeProblem::new(ProblemKind::Malformed).part(name, detail)
+}
+
+/// The time that `wait` asks for: a duration such as `30s`, at most a minute.
+pub(in crate::serve) fn wait(text: Option<&str>) -> Result<Option<Duration>, ServeProblem> {
+    let Some(text) = text else { return Ok(None) };
+    let duration = parse_duration(text).map_err(|why| malformed("wait", &why))?;
+    Ok(Some(Duration::from(duration).min(WAIT_MAX)))
+}
+
+/// A time in RFC 3339.
+pub(in crate::serve) fn time(name: &str, text: Option<&str>) -> Result<Option<Timestamp>, ServeProblem> {
+    let Some(text) = text else { return Ok(None) };
+    let at: jiff::Timestamp = text.parse().map_err(|_| malformed(name, "it is no time of RFC 3339"))?;
+    let micros = u64::try_from(at.as_microsecond()).map_err(|_| malformed(name, "it is before 1970"))?;
+    Ok(Some(Timestamp(micros)))
+}
+
+/// A time as the API writes it: RFC 3339 in UTC, to the microsecond.
+pub(in crate::serve) fn rfc3339(at: Timestamp) -> String {
+    let at = jiff::Timestamp::from_microsecond(at.0.cast_signed()).unwrap_or_default();
+    format!("{at:.6}")
+}
+
+/// The number of items that a page may have.
+pub(in crate::serve) fn limit(given: Option<u32>) -> Result<u32, ServeProblem> {
+    match given {
+        None => Ok(PAGE.0),
+        Some(limit) if (1..=PAGE.1).contains(&limit) => Ok(limit),
+        Some(_) => Err(malformed("limit", &format!("it is 1 to {}", PAGE.1))),
+    }
+}
+
+/// Writes the place behind the last item of a page, for the filter that the page was read by.
+pub(in crate::serve) fn cursor(place: ListPlace, filter: &str) -> String {
+    let mut bytes = Vec::with_capacity(24);
+    bytes.extend_from_slice(&place.created.0.to_be_bytes());
+    bytes.extend_from_slice(&place.row.to_be_bytes());
+    bytes.extend_from_slice(&digest(filter));
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Reads a place that [`cursor`] has written.
+pub(in crate::serve) fn place(cursor: Option<&str>, filter: &str) -> Result<Option<ListPlace>, ServeProblem> {
+    let Some(cursor) = cursor else { return Ok(None) };
+    let bytes = URL_SAFE_NO_PAD.decode(cursor).ok();
+    let read = bytes.as_deref().filter(|bytes| bytes.len() == 24).and_then(|bytes| {
+        let (created, rest) = bytes.split_first_chunk::<8>()?;
+        let (row, of) = rest.split_first_chunk::<8>()?;
+        Some((u64::from_be_bytes(*created), u64::from_be_bytes(*row), of))
+    });
+    match read {
+        Some((created, row, of)) if of == digest(filter) => Ok(Some(ListPlace { created: Timestamp(created), row })),
+        Some(_) => Err(malformed("cursor", "it is of a list with another filter")),
+        None => Err(malformed("cursor", "no page has given it")),
+    }
+}
+
+fn digest(filter: &str) -> [u8; 8] {
+    let digest = blake3::hash(filter.as_bytes());
+    *digest.as_bytes().first_chunk().expect("invariant: a digest has 32 bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_for_its_own_filter_only() {
+        let at = ListPlace { created: Timestamp(1_700_000_000_000_000), row: 7 };
+        let text = cursor(at, "state=failed");
+        assert_eq!(place(Some(&text), "state=failed").unwrap(), Some(at));
+        assert!(place(Some(&text), "state=running").is_err());
+        for at in 0..text.len() {
+            assert!(place(Some(&text[..at]), "state=failed").is_err());
+        }
+    }
+
+    #[test]
+    fn times_are_those_of_rfc_3339() {
+        let at = time("x", Some("2026-03-29T02:30:00.5Z")).unwrap().unwrap();
+        assert_eq!(rfc3339(at), "2026-03-29T02:30:00.500000Z");
+        assert!(time("x", Some("tomorrow")).is_err());
+        assert!(time("x", Some("1960-01-01T00:00:00Z")).is_err());
+    }
+}

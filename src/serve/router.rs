@@ -1,0 +1,189 @@
+//! Every route, with the scope that it needs.
+
+use super::access::{Scope, guard};
+use super::api::{components, deploy, events, host, outcome, problems, runs, sessions, tokens, workflows};
+use super::problem::{ProblemKind, ServeProblem};
+use super::service::Service;
+use axum::extract::Request;
+use axum::http::{HeaderValue, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::MethodRouter;
+use std::sync::Arc;
+use utoipa::OpenApi;
+use utoipa::openapi::OpenApi as Document;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa_axum::routes;
+
+/// What a route asks of its caller.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Needs {
+    /// A token with this scope.
+    Scope(Scope),
+    /// Nothing: it says nothing about runs, or proves the caller's right by itself.
+    Nothing,
+}
+
+/// Collects routes. There is no way to add one without saying what it needs.
+struct Routes {
+    service: Arc<Service>,
+    router: OpenApiRouter<Arc<Service>>,
+    table: NeedsTable,
+}
+
+impl Routes {
+    fn add(mut self, needs: Needs, (schemas, mut paths, methods): UtoipaMethodRouter<Arc<Service>>) -> Self {
+        for (path, item) in &mut paths.paths {
+            let operations = [
+                ("GET", &mut item.get),
+                ("PUT", &mut item.put),
+                ("POST", &mut item.post),
+                ("DELETE", &mut item.delete),
+                ("HEAD", &mut item.head),
+            ];
+            for (method, operation) in operations {
+                let Some(operation) = operation else { continue };
+                self.table.push((method.to_owned(), path.clone(), needs));
+                if let Needs::Scope(scope) = needs {
+                    let requirement = SecurityRequirement::new("token", [scope.word()]);
+                    operation.security.get_or_insert_default().push(requirement);
+                }
+            }
+        }
+        let service = Arc::clone(&self.service);
+        let methods: MethodRouter<Arc<Service>> = match needs {
+            Needs::Scope(scope) => methods.layer(from_fn(move |request: Request, next: Next| {
+                guard::scoped(Arc::clone(&service), scope, request, next)
+            })),
+            Needs::Nothing => methods
+                .layer(from_fn(move |request: Request, next: Next| guard::open(Arc::clone(&service), request, next))),
+        };
+        self.router = self.router.routes((schemas, paths, methods));
+        self
+    }
+
+    fn scope(self, scope: Scope, routes: UtoipaMethodRouter<Arc<Service>>) -> Self {
+        self.add(Needs::Scope(scope), routes)
+    }
+}
+
+/// The document's head.
+#[derive(OpenApi)]
+#[openapi(info(
+    title = "wfhost",
+    description = "Runs workflows that survive crashes. Everything that this API answers is read from durable records.",
+))]
+struct Head;
+
+/// Method, path, and what the route asks of its caller.
+type NeedsTable = Vec<(String, String, Needs)>;
+
+fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
+    use Scope::{Admin, Deploy, RunsAct, RunsPayloads, RunsRead, RunsResolve, RunsStart};
+    let start = Routes {
+        service: Arc::clone(service),
+        router: OpenApiRouter::with_openapi(Head::openapi()),
+        table: Vec::new(),
+    };
+    let all = start
+        .scope(RunsRead, routes!(workflows::list))
+        .scope(RunsRead, routes!(workflows::show))
+        .scope(RunsRead, routes!(workflows::versions))
+        .scope(RunsRead, routes!(workflows::version))
+        .scope(Deploy, routes!(deploy::deploy))
+        .scope(Deploy, routes!(deploy::activate))
+        .scope(Deploy, routes!(deploy::remove))
+        .scope(Deploy, routes!(components::upload))
+        .scope(Deploy, routes!(components::show))
+        .scope(RunsStart, routes!(runs::start))
+        .scope(RunsRead, routes!(runs::list))
+        .scope(RunsRead, routes!(runs::count))
+        .scope(RunsRead, routes!(runs::show))
+        .scope(RunsAct, routes!(runs::remove))
+        .scope(RunsRead, routes!(outcome::outcome))
+        .scope(RunsPayloads, routes!(events::history))
+        .scope(RunsPayloads, routes!(events::logs))
+        .scope(RunsPayloads, routes!(events::events))
+        .scope(RunsPayloads, routes!(events::query))
+        .scope(RunsRead, routes!(events::queries))
+        .scope(RunsAct, routes!(super::api::acts::signal))
+        .scope(RunsAct, routes!(super::api::acts::cancel))
+        .scope(RunsAct, routes!(super::api::acts::pause))
+        .scope(RunsAct, routes!(super::api::acts::resume))
+        .scope(RunsResolve, routes!(super::api::acts::resolve))
+        .scope(Admin, routes!(tokens::list))
+        .scope(Admin, routes!(tokens::create))
+        .scope(Admin, routes!(tokens::revoke))
+        .scope(Admin, routes!(host::audit))
+        .scope(Admin, routes!(host::drain))
+        .scope(RunsRead, routes!(host::show))
+        .add(Needs::Nothing, routes!(sessions::open))
+        .add(Needs::Nothing, routes!(sessions::close))
+        .add(Needs::Nothing, routes!(host::alive))
+        .add(Needs::Nothing, routes!(host::ready))
+        .add(Needs::Nothing, routes!(problems::explain))
+        .add(Needs::Nothing, routes!(problems::document));
+    (all.router, all.table)
+}
+
+/// The API of a service, to be mounted or served.
+pub fn router(service: &Arc<Service>) -> axum::Router {
+    let (router, _) = routes(service);
+    let (router, _) = router.split_for_parts();
+    router
+        .fallback(unknown)
+        .method_not_allowed_fallback(not_allowed)
+        .layer(from_fn(finish))
+        .with_state(Arc::clone(service))
+}
+
+/// The API's document: OpenAPI 3.1.
+pub fn document(service: &Arc<Service>) -> Document {
+    let (router, _) = routes(service);
+    let (_, mut document) = router.split_for_parts();
+    let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).build();
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(token));
+    document
+}
+
+/// What each route needs: method, path, need.
+pub fn table(service: &Arc<Service>) -> NeedsTable {
+    routes(service).1
+}
+
+async fn unknown(request: Request) -> ServeProblem {
+    ServeProblem::unknown(format_args!("route `{}`", request.uri().path()))
+        .hint("`GET /v1/openapi.json` has all routes")
+}
+
+async fn not_allowed() -> ServeProblem {
+    ServeProblem::new(ProblemKind::MethodNotAllowed)
+}
+
+/// Names the request in its answer, and says how answers may be kept and used.
+async fn finish(request: Request, next: Next) -> Response {
+    let id = super::server::request_id();
+    let is_api = request.uri().path().starts_with("/v1");
+    let mut response = next.run(request).await;
+    if let Some(mut problem) = response.extensions_mut().remove::<ServeProblem>() {
+        let kept: Vec<_> = [header::ALLOW]
+            .into_iter()
+            .filter_map(|name| Some((name.clone(), response.headers().get(name)?.clone())))
+            .collect();
+        problem.request_id = Some(id.clone());
+        response = problem.into_response();
+        response.headers_mut().extend(kept.into_iter().map(|(name, value)| (Some(name), value)));
+    }
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::from_str(&id) {
+        headers.insert("x-request-id", id);
+    }
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
+    if is_api && !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}

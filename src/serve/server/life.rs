@@ -1,0 +1,309 @@
+//! The life of a server: lock the folder, listen, deploy, resume runs, serve, drain, let runs go.
+
+use super::tls::{TlsError, TlsFiles};
+use crate::host::{LoadError, RecoverError, Resumed};
+use crate::journal::StoreError;
+use crate::journal::catalog::Activated;
+use crate::run::system_time;
+use crate::serve::service::Service;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// The file that the one service of a folder has locked.
+const LOCK: &str = "serve.lock";
+
+/// How long calls in flight may take to be answered when the server ends. Unanswered ones are
+/// repeated under their keys.
+const CALL_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Who deploys the files of the server's folder.
+const AUTHOR: &str = "server";
+
+/// Where and how a server listens.
+#[derive(Clone, Default, Debug)]
+pub struct ServerOptions {
+    /// Its addresses.
+    pub listen: Vec<SocketAddr>,
+    /// Its certificate; without one it speaks plain HTTP.
+    pub tls: Option<TlsFiles>,
+    /// A proxy in front of it has the certificate.
+    pub behind_proxy: bool,
+    /// The folder of workflow files that it deploys.
+    pub workflows: Option<PathBuf>,
+}
+
+/// What a server tells whoever has started it.
+#[non_exhaustive]
+pub enum ServerNotice<'a> {
+    /// It listens on this URL.
+    Listens(&'a str),
+    /// No token is valid: nobody can use it yet.
+    NoToken,
+    /// A workflow of its folder is deployed.
+    Deployed {
+        /// The file.
+        file: &'a Path,
+        /// The name of the workflow.
+        name: &'a str,
+        /// The number of the version.
+        version: u64,
+        /// Whether it was not deployed before.
+        is_new: bool,
+    },
+    /// A workflow file of its folder cannot be used; the others are.
+    Faulty {
+        /// The file.
+        file: &'a Path,
+        /// What is wrong with it.
+        error: LoadError,
+    },
+    /// A run that nobody had cannot be resumed.
+    NotResumed {
+        /// The id of the run.
+        run: &'a str,
+        /// The cause.
+        error: RecoverError,
+    },
+    /// It has resumed these many runs, and takes requests of all kinds.
+    Ready {
+        /// How many runs.
+        runs: u64,
+        /// How long that took.
+        took: Duration,
+    },
+    /// It was asked to end.
+    Draining,
+}
+
+/// Why a server cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServerError {
+    /// Another service has the folder.
+    #[error("another service runs on {}", .0.display())]
+    Locked(PathBuf),
+    /// The file of the lock cannot be used.
+    #[error("{}: {error}", path.display())]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// The error of the operating system.
+        #[source]
+        error: io::Error,
+    },
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {error}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The error of the operating system.
+        #[source]
+        error: io::Error,
+    },
+    /// Everybody could reach it, and there is no token.
+    #[error("{0} can be reached from other machines, and there is no token")]
+    Open(IpAddr),
+    /// Tokens would cross the network as plain text.
+    #[error("{0} can be reached from other machines, and there is no certificate")]
+    Plain(IpAddr),
+    /// The certificate cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] StoreError),
+    /// The folder of workflows cannot be read.
+    #[error("{}: {error}", path.display())]
+    Workflows {
+        /// The folder.
+        path: PathBuf,
+        /// The error of the operating system.
+        #[source]
+        error: io::Error,
+    },
+    /// The operating system gives no signals.
+    #[error("signals cannot be waited for: {0}")]
+    Signals(io::Error),
+}
+
+/// Runs a server until it is asked to end (SIGTERM, SIGINT, or the API), and lets its runs go. A
+/// second signal ends the process at once.
+///
+/// # Errors
+/// Says why it cannot start, or go on.
+pub async fn run(
+    service: Arc<Service>,
+    options: ServerOptions,
+    tell: Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
+) -> Result<(), ServerError> {
+    let _lock = lock(&service)?;
+    check_open(&service, &options, &tell)?;
+    let mut terminate = signal(SignalKind::terminate()).map_err(ServerError::Signals)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServerError::Signals)?;
+    let listeners = listen(&options, &tell).await?;
+    let serving = tokio::spawn(super::serve(Arc::clone(&service), listeners, options.tls.clone()));
+    let begins = tokio::task::spawn_blocking({
+        let (service, tell, workflows) = (Arc::clone(&service), Arc::clone(&tell), options.workflows.clone());
+        move || begin(&service, workflows.as_deref(), &tell)
+    });
+    tokio::spawn({
+        let (service, tell) = (Arc::clone(&service), Arc::clone(&tell));
+        async move {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+                () = service.drained() => {}
+            }
+            tell(ServerNotice::Draining);
+            service.drain();
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+            std::process::exit(1);
+        }
+    });
+    let begun = match begins.await {
+        Ok(begun) => begun,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    };
+    if begun.is_err() {
+        service.drain();
+    }
+    let served = match serving.await {
+        Ok(served) => served,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    };
+    let host = service.host().clone();
+    let suspended = tokio::task::spawn_blocking(move || {
+        let suspended = host.suspend(CALL_TIME_MAX);
+        host.settle_folder();
+        suspended
+    });
+    let suspended = suspended.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    begun?;
+    served?;
+    suspended?;
+    Ok(())
+}
+
+/// Locks the folder: it has one service.
+fn lock(service: &Service) -> Result<File, ServerError> {
+    let folder = service.host().data_folder().unwrap_or(Path::new(".")).to_owned();
+    let path = folder.join(LOCK);
+    let file = File::options().create(true).append(true).open(&path);
+    let file = file.map_err(|error| ServerError::Lock { path: path.clone(), error })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ServerError::Locked(folder)),
+        Err(TryLockError::Error(error)) => Err(ServerError::Lock { path, error }),
+    }
+}
+
+/// Refuses to listen beyond loopback without a token, or where tokens would be plain text.
+fn check_open(
+    service: &Service,
+    options: &ServerOptions,
+    tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
+) -> Result<(), ServerError> {
+    let now = system_time();
+    let is_valid = |token: &crate::journal::catalog::StoredToken| {
+        token.revoked.is_none() && token.expires.is_none_or(|expires| expires > now)
+    };
+    let has_token = service.store().tokens()?.iter().any(is_valid);
+    if let Some(open) = options.listen.iter().map(SocketAddr::ip).find(|address| !address.is_loopback()) {
+        if !has_token {
+            return Err(ServerError::Open(open));
+        }
+        if options.tls.is_none() && !options.behind_proxy {
+            return Err(ServerError::Plain(open));
+        }
+    }
+    if !has_token {
+        tell(ServerNotice::NoToken);
+    }
+    Ok(())
+}
+
+async fn listen(
+    options: &ServerOptions,
+    tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
+) -> Result<Vec<TcpListener>, ServerError> {
+    let mut listeners = Vec::new();
+    for &address in &options.listen {
+        let fails = |error| ServerError::Listen { address, error };
+        let listener = TcpListener::bind(address).await.map_err(fails)?;
+        let bound = listener.local_addr().map_err(fails)?;
+        let scheme = if options.tls.is_some() { "https" } else { "http" };
+        tell(ServerNotice::Listens(&format!("{scheme}://{bound}")));
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+/// Deploys the files of the folder, and resumes the runs that nobody has.
+fn begin(
+    service: &Service,
+    workflows: Option<&Path>,
+    tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
+) -> Result<(), ServerError> {
+    if let Some(folder) = workflows {
+        deploy_folder(service, folder, tell)?;
+    }
+    let begins = Instant::now();
+    let mut runs = 0;
+    let resumed = service.host().resume_all(&mut |stored, resumed| match resumed {
+        Resumed::Run(_) => runs += 1,
+        Resumed::Failed(error) => tell(ServerNotice::NotResumed { run: &stored.id, error }),
+        Resumed::Elsewhere => {}
+    });
+    match resumed {
+        Ok(()) => {}
+        Err(RecoverError::Journal(error)) => return Err(error.into()),
+        Err(error) => tell(ServerNotice::NotResumed { run: "", error }),
+    }
+    service.set_ready();
+    tell(ServerNotice::Ready { runs, took: begins.elapsed() });
+    Ok(())
+}
+
+/// Deploys and activates each workflow file of a folder. A faulty one stops itself alone.
+///
+/// # Errors
+/// The folder cannot be read, or the journal not be written.
+pub fn deploy_folder(
+    service: &Service,
+    folder: &Path,
+    tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
+) -> Result<(), ServerError> {
+    let fails = |error| ServerError::Workflows { path: folder.to_owned(), error };
+    let files =
+        std::fs::read_dir(folder).and_then(|files| files.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>());
+    let is_workflow = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml");
+    let mut files: Vec<PathBuf> = files.map_err(fails)?.into_iter().filter(is_workflow).collect();
+    files.sort();
+    for file in files {
+        let name = file.display().to_string();
+        let deployed = service.host().load(&file).and_then(|workflow| service.deploy(workflow, AUTHOR, None));
+        let (deployed, is_new) = match deployed {
+            Ok(deployed) => deployed,
+            Err(error) => {
+                service.note_file(&name, Some(error.to_string()));
+                tell(ServerNotice::Faulty { file: &file, error });
+                continue;
+            }
+        };
+        let version = &deployed.version;
+        let activated = service.activate(&version.name, version.number, AUTHOR, None)?;
+        debug_assert_eq!(activated, Activated::Done);
+        service.note_file(&name, None);
+        tell(ServerNotice::Deployed { file: &file, name: &version.name, version: version.number, is_new });
+    }
+    Ok(())
+}

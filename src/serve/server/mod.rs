@@ -1,0 +1,153 @@
+//! Listening: connections, their limits, TLS, and the end.
+//!
+//! A connection has [`HEADER_TIME_MAX`] for the header of each request, and a body must go on: so a
+//! slow client holds a connection and nothing else. When the service drains, connections finish
+//! what they answer and are closed.
+
+mod life;
+mod tls;
+
+pub use life::{ServerError, ServerNotice, ServerOptions, deploy_folder, run};
+pub use tls::{TlsError, TlsFiles};
+
+use super::router::router;
+use super::service::Service;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::service::TowerToHyperService;
+use std::fmt::Write as _;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+/// Connections at one time.
+const CONNECTIONS_MAX: usize = 10_000;
+
+/// How long the header of a request, or the handshake of TLS, may take.
+const HEADER_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Bytes of a header.
+const HEADER_BYTES_MAX: usize = 32 << 10;
+
+/// Requests at one time on a connection of HTTP/2.
+const STREAMS_MAX: u32 = 100;
+
+/// How long requests may take to end when the service drains.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The pause after an error of accepting: the process may have too many files open.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
+/// Names requests: unlike in two lives of the server.
+pub(in crate::serve) fn request_id() -> String {
+    static BOOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let boot = BOOT.get_or_init(|| {
+        let mut random = [0; 4];
+        // Without random bits the names of two lives may be alike, which harms nothing.
+        let _ = getrandom::fill(&mut random);
+        random.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        })
+    });
+    format!("{boot}-{:x}", COUNT.fetch_add(1, Relaxed))
+}
+
+/// Serves a service on these listeners until it drains, and its requests have ended.
+///
+/// # Errors
+/// The certificate cannot be used.
+pub async fn serve(service: Arc<Service>, listeners: Vec<TcpListener>, tls: Option<TlsFiles>) -> Result<(), TlsError> {
+    let acceptor = tls.map(|files| files.acceptor()).transpose()?;
+    let router = router(&service);
+    let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut accepting = JoinSet::new();
+    for listener in listeners {
+        let (service, router, free, acceptor) =
+            (Arc::clone(&service), router.clone(), Arc::clone(&free), acceptor.clone());
+        accepting.spawn(async move {
+            let mut connections = JoinSet::new();
+            loop {
+                let (stream, _) = tokio::select! {
+                    accepted = accept(&listener, &free) => accepted,
+                    () = service.drained() => break,
+                    Some(_) = connections.join_next() => continue,
+                };
+                let (service, router, acceptor) = (Arc::clone(&service), router.clone(), acceptor.clone());
+                connections.spawn(async move {
+                    let (stream, _turn) = stream;
+                    let _ = stream.set_nodelay(true);
+                    match acceptor {
+                        None => connection(&service, router, stream).await,
+                        Some(acceptor) => {
+                            if let Ok(Ok(stream)) = tokio::time::timeout(HEADER_TIME_MAX, acceptor.accept(stream)).await
+                            {
+                                connection(&service, router, stream).await;
+                            }
+                        }
+                    }
+                });
+            }
+            drop(listener);
+            let all = async { while connections.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(END_TIME_MAX, all).await;
+        });
+    }
+    while accepting.join_next().await.is_some() {}
+    Ok(())
+}
+
+type Turn = tokio::sync::OwnedSemaphorePermit;
+
+/// Accepts a connection when there is room for one.
+async fn accept(listener: &TcpListener, free: &Arc<Semaphore>) -> ((TcpStream, Option<Turn>), SocketAddr) {
+    let turn = Arc::clone(free).acquire_owned().await.ok();
+    loop {
+        match listener.accept().await {
+            Ok((stream, from)) => return ((stream, turn), from),
+            Err(error) => {
+                if !matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) {
+                    tracing::warn!(%error, "a connection cannot be accepted");
+                    tokio::time::sleep(ACCEPT_AGAIN_AFTER).await;
+                }
+            }
+        }
+    }
+}
+
+/// Serves one connection.
+async fn connection(
+    service: &Arc<Service>,
+    router: axum::Router,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+) {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIME_MAX)
+        .max_buf_size(HEADER_BYTES_MAX + (16 << 10))
+        .half_close(false);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS_MAX)
+        .max_header_list_size(HEADER_BYTES_MAX as u32)
+        .keep_alive_interval(Duration::from_secs(30))
+        .keep_alive_timeout(Duration::from_secs(30));
+    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    tokio::select! {
+        _ = connection.as_mut() => return,
+        () = service.drained() => connection.as_mut().graceful_shutdown(),
+    }
+    let _ = connection.await;
+}

@@ -1,0 +1,278 @@
+//! The state that all handlers share: the host, the journal, and the workflows that are deployed.
+
+use super::access::guard::Addresses;
+use super::access::token::TokenCache;
+use super::access::{Caller, token};
+use super::problem::{Answered, ProblemKind, ServeProblem};
+use crate::host::{Host, LoadError, RecoverError, Workflow};
+use crate::journal::StoreError;
+use crate::journal::catalog::{Activated, ActiveVersion, Catalog, NewVersion, Version};
+use crate::run::system_time;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, watch};
+
+/// Requests that may wait for an outcome at one time.
+const WAITS_MAX: usize = 10_000;
+
+/// Requests that may read the folder at one time.
+const READS_MAX: usize = 64;
+
+/// Streams of events that may be open at one time.
+const STREAMS_MAX: usize = 2_000;
+
+/// How long the active version that was read is taken for what the journal has: another process may
+/// activate one.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Versions whose workflows are kept loaded.
+const LOADED_MAX: usize = 1_000;
+
+/// How a service behaves. The default is right for a test on loopback.
+#[derive(Clone, Default, Debug)]
+pub struct ServiceOptions {
+    /// The hosts and origins that requests may name.
+    pub addresses: Addresses,
+}
+
+/// A deployed version with its workflow, ready to be started.
+#[derive(Clone)]
+pub struct Deployed {
+    /// The version.
+    pub version: Arc<Version>,
+    /// What it runs.
+    pub workflow: Workflow,
+}
+
+/// A service over the durable runs of a host.
+pub struct Service {
+    pub(in crate::serve) host: Host,
+    pub(in crate::serve) store: Arc<dyn Catalog>,
+    pub(in crate::serve) options: ServiceOptions,
+    pub(in crate::serve) tokens: TokenCache,
+    /// The active version of each workflow, as it was last read.
+    active: Mutex<HashMap<String, (Instant, Option<u64>)>>,
+    /// By the rows of their versions.
+    loaded: Mutex<HashMap<u64, Deployed>>,
+    pub(in crate::serve) waits: Arc<Semaphore>,
+    pub(in crate::serve) streams: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
+    /// Every run that no host had was resumed.
+    is_ready: AtomicBool,
+    draining: watch::Sender<bool>,
+    /// Workflow files of the server's folder that cannot be used.
+    faulty: Mutex<BTreeMap<String, String>>,
+}
+
+impl Service {
+    /// Makes a service of a host with a folder of durable runs.
+    ///
+    /// # Errors
+    /// The host has no such folder, or it cannot be used.
+    pub fn new(host: Host, options: ServiceOptions) -> Result<Arc<Self>, RecoverError> {
+        let store: Arc<dyn Catalog> = match host.journal()? {
+            Some(journal) => Arc::new(journal.store().clone()),
+            None => return Err(RecoverError::NoJournal),
+        };
+        Ok(Arc::new(Self {
+            tokens: TokenCache::new(Arc::clone(&store)),
+            host,
+            store,
+            options,
+            active: Mutex::default(),
+            loaded: Mutex::default(),
+            waits: Arc::new(Semaphore::new(WAITS_MAX)),
+            streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            reads: Arc::new(Semaphore::new(READS_MAX)),
+            is_ready: AtomicBool::new(false),
+            draining: watch::channel(false).0,
+            faulty: Mutex::default(),
+        }))
+    }
+
+    /// The host.
+    pub fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// The journal.
+    pub fn store(&self) -> &Arc<dyn Catalog> {
+        &self.store
+    }
+
+    /// Notes that every run that no host had was resumed.
+    pub fn set_ready(&self) {
+        self.is_ready.store(true, Relaxed);
+    }
+
+    pub(in crate::serve) fn is_ready(&self) -> bool {
+        self.is_ready.load(Relaxed)
+    }
+
+    /// Takes no new work from now on; requests that wait are answered.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Whether it takes no new work.
+    pub fn is_draining(&self) -> bool {
+        *self.draining.borrow()
+    }
+
+    /// Waits until [`Self::drain`] is called.
+    pub(in crate::serve) async fn drained(&self) {
+        let mut draining = self.draining.subscribe();
+        let _ = draining.wait_for(|draining| *draining).await;
+    }
+
+    /// Workflow files of the server's folder that cannot be used, each with the cause.
+    pub(in crate::serve) fn faulty(&self) -> BTreeMap<String, String> {
+        self.faulty.lock().clone()
+    }
+
+    /// Notes that a workflow file cannot be used, or can be again.
+    pub fn note_file(&self, file: &str, fault: Option<String>) {
+        match fault {
+            Some(why) => self.faulty.lock().insert(file.to_owned(), why),
+            None => self.faulty.lock().remove(file),
+        };
+    }
+
+    /// Reads or writes the folder, on a thread for that.
+    pub(in crate::serve) async fn with_store<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        let turn = Arc::clone(&self.reads).acquire_owned().await;
+        let service = Arc::clone(self);
+        let done = tokio::task::spawn_blocking(move || {
+            let _turn = turn;
+            work(&service)
+        });
+        done.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "a request ended by a defect");
+            Err(ServeProblem::new(ProblemKind::HostFault))
+        })
+    }
+
+    /// The caller of a session.
+    pub(in crate::serve) fn session(&self, cookie: &str) -> Answered<Option<Caller>> {
+        let Some(session) = self.store.session(&token::hash(cookie))? else { return Ok(None) };
+        if session.expires <= system_time() {
+            return Ok(None);
+        }
+        Ok(self.tokens.caller_of(&session.token)?)
+    }
+
+    /// The number of the active version of a workflow.
+    fn active_number(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        if let Some((read, number)) = self.active.lock().get(name)
+            && read.elapsed() < FRESH
+        {
+            return Ok(*number);
+        }
+        let versions = self.store.active_versions()?;
+        let now = Instant::now();
+        let mut active = self.active.lock();
+        active.clear();
+        active.extend(versions.into_iter().map(|version| (version.name, (now, Some(version.number)))));
+        Ok(active.entry(name.to_owned()).or_insert((now, None)).1)
+    }
+
+    /// A version of a workflow, or the active one, loaded.
+    pub(in crate::serve) fn deployed(&self, name: &str, number: Option<u64>) -> Answered<Deployed> {
+        let number = match number {
+            Some(number) => number,
+            None => self.active_number(name)?.ok_or_else(|| {
+                ServeProblem::unknown(format_args!("active workflow `{name}`"))
+                    .hint("`wfhost deploy FILE` deploys one; `GET /v1/workflows` lists them")
+            })?,
+        };
+        let is_it = |deployed: &&Deployed| deployed.version.name == name && deployed.version.number == number;
+        if let Some(deployed) = self.loaded.lock().values().find(is_it) {
+            return Ok(deployed.clone());
+        }
+        let version = self.store.version(name, number)?;
+        let version = version.ok_or_else(|| ServeProblem::unknown(format_args!("version {number} of `{name}`")))?;
+        self.load(Arc::new(version))
+    }
+
+    fn load(&self, version: Arc<Version>) -> Answered<Deployed> {
+        let components: BTreeMap<String, String> =
+            serde_json::from_str(&version.components).map_err(|error| broken(&version, &error))?;
+        let workflow = self.host.load_stored(&version.file, &version.source, &components);
+        let workflow = workflow.map_err(|error| broken(&version, &error))?;
+        let deployed = Deployed { version: Arc::clone(&version), workflow };
+        let mut loaded = self.loaded.lock();
+        if loaded.len() >= LOADED_MAX {
+            loaded.clear();
+        }
+        loaded.insert(version.row, deployed.clone());
+        Ok(deployed)
+    }
+
+    /// Deploys a workflow that is loaded, with its components. Returns the version, and whether it
+    /// is new.
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn deploy(
+        &self,
+        workflow: Workflow,
+        author: &str,
+        note: Option<String>,
+    ) -> Result<(Deployed, bool), LoadError> {
+        let components = self.host.store_components(&workflow)?;
+        let source = workflow.source();
+        let components = serde_json::json!(components).to_string();
+        let mut digest = blake3::Hasher::new();
+        for part in [source.name(), source.text(), &components] {
+            digest.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
+        }
+        let new = NewVersion {
+            name: workflow.plan().name.to_string(),
+            digest: digest.finalize().to_hex().to_string(),
+            file: source.name().to_owned(),
+            source: source.text().to_owned(),
+            components,
+            created: system_time(),
+            author: author.to_owned(),
+            note,
+        };
+        let (version, is_new) = self.store.deploy(&new).map_err(LoadError::Journal)?;
+        let deployed = Deployed { version: Arc::new(version), workflow };
+        self.loaded.lock().insert(deployed.version.row, deployed.clone());
+        Ok((deployed, is_new))
+    }
+
+    /// Makes a version the active one: see [`Deployments::activate`].
+    ///
+    /// [`Deployments::activate`]: crate::journal::catalog::Deployments::activate
+    ///
+    /// # Errors
+    /// The folder cannot be written.
+    pub fn activate(
+        &self,
+        name: &str,
+        number: u64,
+        author: &str,
+        expected: Option<u64>,
+    ) -> Result<Activated, StoreError> {
+        let (name, author) = (name.to_owned(), author.to_owned());
+        let active = ActiveVersion { name, number, since: system_time(), author };
+        let activated = self.store.activate(&active, expected)?;
+        self.active.lock().clear();
+        Ok(activated)
+    }
+}
+
+/// The problem of a version that was deployed and cannot be loaded any more.
+fn broken(version: &Version, error: &dyn std::error::Error) -> ServeProblem {
+    tracing::error!(workflow = version.name, version = version.number, error = %error, "a version cannot be loaded");
+    ServeProblem::new(ProblemKind::HostFault)
+        .detail(format!("version {} of `{}` cannot be loaded: {error}", version.number, version.name))
+}

@@ -1,0 +1,253 @@
+//! What the API shows of runs.
+
+use super::problem::{Answered, ProblemKind, ServeProblem};
+use super::query::rfc3339;
+use super::service::Service;
+use crate::host::{Outcome, RunManifest, RunProjection, Status};
+use crate::journal::Stored;
+use crate::run::{Doing, Record};
+use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// A run, as lists show it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = Run)]
+pub struct RunView {
+    /// Its id.
+    pub id: String,
+    /// The name of its workflow.
+    pub workflow: String,
+    /// The number of the workflow's version, if it was deployed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// What it does: `running`, `waiting`, `paused`, `suspended` (no host has it), `damaged`, or
+    /// how it ended: `succeeded`, `failed`, `cancelled`, `timed-out`.
+    pub state: String,
+    /// When it was started.
+    pub created: String,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended: Option<String>,
+    /// By what it is found.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Why its records cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damage: Option<String>,
+}
+
+/// A run with what happened in it.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = RunDetail)]
+pub struct RunDetail {
+    /// As lists show it.
+    #[serde(flatten)]
+    pub run: RunView,
+    /// What started it, such as `api`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_by: Option<String>,
+    /// Who started it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub author: Option<String>,
+    /// The number of its durable records.
+    pub records: u64,
+    /// Its steps.
+    #[schema(value_type = Vec<Object>)]
+    pub steps: Vec<Value>,
+    /// The signals that it waits for or keeps: `name`, `waiting`, `kept`.
+    #[schema(value_type = Vec<Object>)]
+    pub signals: Vec<Value>,
+    /// Its calls of unknown outcome: `pid`, `tag`, `handler`, `key`.
+    #[schema(value_type = Vec<Object>)]
+    pub uncertain: Vec<Value>,
+    /// The names of values that it exposes.
+    pub queries: Vec<String>,
+    /// What it was started with. Needs `runs:payloads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub inputs: Option<Value>,
+    /// Its outputs, if it succeeded. Needs `runs:payloads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Value>,
+    /// Why it did not succeed. Needs `runs:payloads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub problem: Option<Value>,
+    /// Counts of what happened.
+    #[schema(value_type = Object)]
+    pub counts: Value,
+}
+
+/// How a run ended.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schema(as = Outcome)]
+pub struct OutcomeView {
+    /// The id of the run.
+    pub run: String,
+    /// `succeeded`, `failed`, `cancelled` or `timed-out`.
+    pub status: String,
+    /// Its outputs, if it succeeded. Needs `runs:payloads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<Value>,
+    /// Why it did not succeed. Needs `runs:payloads`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub problem: Option<Value>,
+    /// Counts of what happened.
+    #[schema(value_type = Object)]
+    pub counts: Value,
+}
+
+impl OutcomeView {
+    /// The outcome, with its payload for those who may see it.
+    pub(in crate::serve) fn of(outcome: &Outcome, with_payload: bool) -> Self {
+        let mut value = outcome.to_json();
+        let mut take = |key: &str| value.get_mut(key).map(Value::take);
+        let (outputs, problem) = (take("outputs"), take("problem"));
+        Self {
+            run: outcome.run.to_string(),
+            status: status_word(outcome.status),
+            outputs: outputs.filter(|_| with_payload),
+            problem: problem.filter(|_| with_payload),
+            counts: take("counts").unwrap_or_default(),
+        }
+    }
+}
+
+fn status_word(status: Status) -> String {
+    json!(status).as_str().unwrap_or_default().to_owned()
+}
+
+impl Service {
+    /// A run, as lists show it.
+    pub(in crate::serve) fn run_view(&self, stored: &Stored, manifest: Option<&RunManifest>) -> RunView {
+        RunView {
+            id: stored.id.to_string(),
+            workflow: stored.name.to_string(),
+            version: manifest.and_then(|manifest| Some(manifest.notes.version?.number)),
+            state: self.state_of(stored),
+            created: rfc3339(stored.created),
+            ended: stored.ended.map(rfc3339),
+            labels: manifest.map(|manifest| manifest.notes.labels.clone()).unwrap_or_default(),
+            damage: stored.damage.as_ref().map(ToString::to_string),
+        }
+    }
+
+    /// What a run does. A parked one stays parked.
+    fn state_of(&self, stored: &Stored) -> String {
+        if let Some(status) = stored.status {
+            return status.name().to_owned();
+        }
+        if let Some(parked) = self.host.parked_run(&stored.id) {
+            return if parked.is_paused { "paused" } else { "waiting" }.to_owned();
+        }
+        if let Some(run) = self.host.run_of(&stored.id) {
+            let is_busy = |doing| matches!(doing, Doing::Queued | Doing::Starting | Doing::Running | Doing::Cancelling);
+            let word = if run.inner().is_paused() {
+                "paused"
+            } else if run.processes().iter().any(|process| is_busy(process.doing)) {
+                "running"
+            } else {
+                "waiting"
+            };
+            return word.to_owned();
+        }
+        if stored.damage.is_some() {
+            return "damaged".to_owned();
+        }
+        let owner = self.store.owner_of(&stored.id).ok().flatten();
+        if owner.is_some_and(|owner| owner.alive) { "running" } else { "suspended" }.to_owned()
+    }
+
+    /// The run as its records give it.
+    pub(in crate::serve) fn projection(&self, id: &str) -> Answered<RunProjection> {
+        let mut projection = RunProjection::default();
+        for record in self.records(id, 1, usize::MAX)? {
+            projection.apply(&record, &mut |_| {});
+        }
+        Ok(projection)
+    }
+
+    /// At most `limit` records of a run, from number `from` on.
+    pub(in crate::serve) fn records(&self, id: &str, from: u64, limit: usize) -> Answered<Vec<Record>> {
+        let records = self.store.records_from(id, from, limit)?;
+        Record::decode_all(records).map_err(|error| ServeProblem::new(ProblemKind::Damaged).detail(error.to_string()))
+    }
+
+    /// What a run was started with.
+    pub(in crate::serve) fn manifest(&self, id: &str) -> Option<RunManifest> {
+        RunManifest::read(&self.store.manifest(id).ok()??).ok()
+    }
+
+    /// A run with what happened in it.
+    pub(in crate::serve) fn run_detail(&self, stored: &Stored, with_payloads: bool) -> Answered<RunDetail> {
+        let manifest = self.manifest(&stored.id);
+        let run = self.run_view(stored, manifest.as_ref());
+        let projection = self.projection(&stored.id)?;
+        let mut outcome = projection
+            .outcome(&stored.id)
+            .filter(|_| stored.status.is_some())
+            .map(|outcome| OutcomeView::of(&outcome, with_payloads));
+        let notes = manifest.map(|manifest| manifest.notes).unwrap_or_default();
+        let state = projection.state();
+        let inputs = state.started().and_then(|started| match &started.input {
+            crate::process::Payload::Json(json) => Some(json.to_value()),
+            _ => None,
+        });
+        let is_open = stored.status.is_none();
+        let uncertain = if is_open { state.uncertain() } else { projection.given_up().to_vec() };
+        let signals = if is_open { state.signals() } else { Vec::new() };
+        Ok(RunDetail {
+            run,
+            started_by: notes.started_by,
+            author: notes.author,
+            records: state.counts().records,
+            steps: projection.steps().iter().map(|step| step_json(step, with_payloads)).collect(),
+            signals: signals.iter().map(|signal| json!(signal)).collect(),
+            uncertain: uncertain.iter().map(|call| json!(call)).collect(),
+            queries: state.exposed().map(|(name, _)| name.to_string()).collect(),
+            inputs: inputs.filter(|_| with_payloads),
+            outputs: outcome.as_mut().and_then(|outcome| outcome.outputs.take()),
+            problem: outcome.as_mut().and_then(|outcome| outcome.problem.take()),
+            counts: json!(state.counts()),
+        })
+    }
+}
+
+/// A step, with times in RFC 3339, and what it waits for in one object. Its error is a payload.
+pub(in crate::serve) fn step_json(node: &NodeProgress, with_payloads: bool) -> Value {
+    let mut value = json!(node);
+    if let Some(step) = value.as_object_mut() {
+        step.remove("holds");
+        if !with_payloads {
+            step.remove("error");
+        }
+        if let Some(deadline) = node.deadline {
+            step.insert("deadline".to_owned(), json!(rfc3339(deadline)));
+        }
+        if !node.waits.is_empty() {
+            step.insert("waits".to_owned(), node.waits.iter().map(wait_json).collect());
+        }
+    }
+    value
+}
+
+fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
+    let mut value = match cause {
+        Cause::Signal { name } => json!({ "for": "signal", "name": name }),
+        Cause::Time => json!({ "for": "time" }),
+        Cause::Attempt { attempt, attempts_max, kind, title } => json!({
+            "for": "attempt", "attempt": attempt, "attempts-max": attempts_max, "kind": kind, "title": title,
+        }),
+    };
+    value["item"] = json!(item);
+    value["since"] = json!(rfc3339(*since));
+    value["until"] = json!(until.map(rfc3339));
+    value
+}
