@@ -5,15 +5,19 @@
 
 mod audit;
 mod deployments;
+mod links;
 mod tokens;
+mod webhooks;
 
 pub use audit::{Audit, AuditEntry};
 pub use deployments::{Activated, ActiveVersion, Deployments, NewVersion, Version};
+pub use links::{Link, Links};
 pub use tokens::{StoredSession, StoredToken, Tokens};
+pub use webhooks::{Delivery, Expected, StoredWebhook, Webhook, WebhookWrite, Webhooks};
 
 use super::Journal;
 
 /// A journal with everything that a service keeps.
-pub trait Catalog: Journal + Deployments + Tokens + Audit {}
+pub trait Catalog: Journal + Deployments + Tokens + Audit + Webhooks + Links {}
 
-impl<T: Journal + Deployments + Tokens + Audit> Catalog for T {}
+impl<T: Journal + Deployments + Tokens + Audit + Webhooks + Links> Catalog for T {}

@@ -3,7 +3,9 @@
 
 mod audit;
 mod deployments;
+mod links;
 mod tokens;
+mod webhooks;
 
 use super::error::sqlite;
 use super::{Sqlite, StoreError};

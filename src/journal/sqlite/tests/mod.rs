@@ -1,6 +1,7 @@
 //! What SQLite does besides what every journal does.
 
 mod backlog;
+mod catalog;
 mod failing;
 mod faults;
 mod killed;
