@@ -23,6 +23,7 @@ pub mod access;
 pub mod api;
 mod body;
 mod feed;
+pub mod hook;
 mod idempotency;
 mod problem;
 mod query;

@@ -1,0 +1,102 @@
+//! Secrets of webhooks: named in their specification, and read when a delivery is verified, so that
+//! a file that was replaced counts at once. They are never stored or shown.
+
+use serde::{Deserialize, Serialize};
+use std::io::Read as _;
+use utoipa::ToSchema;
+
+/// The longest secret, in bytes. Arbitrary: far above what senders make.
+const SECRET_BYTES_MAX: u64 = 4096;
+
+/// The shortest secret, in bytes: 64 bits of hexadecimal digits. Shorter ones can be guessed.
+const SECRET_BYTES_MIN: usize = 16;
+
+/// Where a secret is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "from", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum SecretSource {
+    /// A variable of the server's environment.
+    Env {
+        /// The name of the variable.
+        name: String,
+    },
+    /// A file that the server can read. White space at its end does not count.
+    File {
+        /// The absolute path of the file.
+        path: String,
+    },
+}
+
+/// Why a secret cannot be used. The text is for the operator, not for a sender.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {why}")]
+pub(crate) struct SecretError {
+    place: String,
+    why: String,
+}
+
+/// A secret in memory. It has no `Debug`, so that no message can contain it.
+#[derive(Clone)]
+pub(crate) struct Secret(Vec<u8>);
+
+impl Secret {
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(bytes.into())
+    }
+}
+
+impl SecretSource {
+    /// Reads the secret.
+    ///
+    /// # Errors
+    /// Says what is wrong, and never what the secret is.
+    pub(crate) fn read(&self) -> Result<Secret, SecretError> {
+        let (place, bytes) = match self {
+            Self::Env { name } => (format!("the variable {name:?}"), from_env(name)),
+            Self::File { path } => (format!("the file {path:?}"), from_file(path)),
+        };
+        let checked = bytes.and_then(|bytes| match bytes.trim_ascii_end() {
+            bytes if bytes.len() < SECRET_BYTES_MIN => {
+                Err(format!("a secret has at least {SECRET_BYTES_MIN} bytes, and this one has {}", bytes.len()))
+            }
+            bytes => Ok(Secret(bytes.to_vec())),
+        });
+        checked.map_err(|why| SecretError { place, why })
+    }
+}
+
+fn from_env(name: &str) -> Result<Vec<u8>, String> {
+    use std::os::unix::ffi::OsStringExt as _;
+    // The standard library panics at names that no variable can have.
+    if name.is_empty() || name.contains(['=', '\0']) {
+        return Err("no variable can have this name".to_owned());
+    }
+    let value = std::env::var_os(name).ok_or("it is not set in the server's environment")?.into_vec();
+    if value.len() as u64 > SECRET_BYTES_MAX {
+        return Err(format!("a secret has at most {SECRET_BYTES_MAX} bytes"));
+    }
+    Ok(value)
+}
+
+fn from_file(path: &str) -> Result<Vec<u8>, String> {
+    if !path.starts_with('/') {
+        return Err("the path of a secret is absolute".to_owned());
+    }
+    // A pipe would be waited for.
+    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is not a file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    file.take(SECRET_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > SECRET_BYTES_MAX {
+        return Err(format!("a secret has at most {SECRET_BYTES_MAX} bytes"));
+    }
+    Ok(bytes)
+}

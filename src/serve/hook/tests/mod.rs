@@ -1,0 +1,5 @@
+//! Tests of webhooks.
+
+mod mapping;
+mod secrets;
+mod verify;
