@@ -5,12 +5,14 @@
 
 mod audit;
 mod deployments;
+mod inbox;
 mod links;
 mod tokens;
 mod webhooks;
 
 pub use audit::{Audit, AuditEntry};
 pub use deployments::{Activated, ActiveVersion, Deployments, NewVersion, Version};
+pub use inbox::{Inbox, InboxFilter, InboxPlace, WaitingRun};
 pub use links::{Link, Links};
 pub use tokens::{StoredSession, StoredToken, Tokens};
 pub use webhooks::{Delivery, Expected, StoredWebhook, Webhook, WebhookWrite, Webhooks};
@@ -18,6 +20,6 @@ pub use webhooks::{Delivery, Expected, StoredWebhook, Webhook, WebhookWrite, Web
 use super::Journal;
 
 /// A journal with everything that a service keeps.
-pub trait Catalog: Journal + Deployments + Tokens + Audit + Webhooks + Links {}
+pub trait Catalog: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox {}
 
-impl<T: Journal + Deployments + Tokens + Audit + Webhooks + Links> Catalog for T {}
+impl<T: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox> Catalog for T {}

@@ -1,6 +1,7 @@
 //! Writing a group: what one transaction does.
 
 use super::batch::{Sealed, seal};
+use super::catalog::inbox as inbox_of_people;
 use super::heads::{Head, HeadsToSave, UnsavedHeads};
 use super::queue::{Batch, Group, Queue, RunKey};
 use super::{StoreError, blob, inbox};
@@ -195,6 +196,9 @@ impl<'a> GroupWriter<'a> {
         };
         for mail in &batch.consumed {
             inbox::consume(self.change, row, mail)?;
+        }
+        if let Some(awaited) = &batch.awaited {
+            inbox_of_people::replace(self.change, row, awaited)?;
         }
         let records = records.cast_signed();
         if let Some(ended) = batch.ended {

@@ -2,7 +2,7 @@
 
 use super::StoreError;
 use crate::journal::NewRun;
-use crate::run::RunEnd;
+use crate::run::{Awaited, RunEnd};
 use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -65,6 +65,8 @@ pub(super) struct Batch {
     pub(super) released: bool,
     /// The mail that its records are made of.
     pub(super) consumed: Vec<Consumed>,
+    /// What it waits for from people, if that is to be written.
+    pub(super) awaited: Option<Vec<Awaited>>,
     /// The records, one after the other.
     bytes: Vec<u8>,
     /// Where each record ends.
@@ -159,6 +161,11 @@ impl Queue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.batches.is_empty()
+    }
+
+    /// Returns whether nothing waits for the writer, and nothing is being written.
+    pub(super) fn is_settled(&self) -> bool {
+        self.batches.is_empty() && self.groups_taken == self.groups_acknowledged
     }
 
     /// What a run has written since the last group. `None` if nothing of it is written any more.

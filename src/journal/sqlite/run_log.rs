@@ -3,7 +3,7 @@
 use super::queue::{Consumed, RunKey};
 use super::store::shelf;
 use super::writer::Writer;
-use crate::run::{Backlog, Durability, Log, Mail, ParkedLog, Reading, RunEnd, SnapshotStore};
+use crate::run::{Awaited, Backlog, Durability, Log, Mail, ParkedLog, Reading, RunEnd, SnapshotStore};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -16,6 +16,8 @@ pub(super) struct RunLog {
     consumed: Vec<Consumed>,
     /// Bytes of all its records.
     bytes: u64,
+    /// The store may have rows of what the run waits for from people.
+    is_listed: bool,
     /// Another log writes the run from now on.
     passed_on: bool,
 }
@@ -23,7 +25,9 @@ pub(super) struct RunLog {
 impl RunLog {
     /// The log of a run with so many bytes of records.
     pub(super) fn new(writer: &Arc<Writer>, run: RunKey, id: Arc<str>, bytes: u64) -> Self {
-        Self { writer: Arc::clone(writer), run, id, consumed: Vec::new(), bytes, passed_on: false }
+        // A run that is new has no rows.
+        let is_listed = bytes > 0;
+        Self { writer: Arc::clone(writer), run, id, consumed: Vec::new(), bytes, is_listed, passed_on: false }
     }
 }
 
@@ -65,7 +69,15 @@ impl Log for RunLog {
         self.consumed.push(Consumed { id, kind, digest: mail.digest().to_le_bytes() });
     }
 
+    fn awaits(&mut self, awaited: Vec<Awaited>) {
+        if self.is_listed || !awaited.is_empty() {
+            self.is_listed = !awaited.is_empty();
+            self.writer.awaits(self.run, awaited);
+        }
+    }
+
     fn ended(&mut self, end: &RunEnd) -> Durability {
+        self.awaits(Vec::new());
         self.writer.end(self.run, *end);
         Durability::Later
     }
@@ -84,7 +96,9 @@ impl Log for RunLog {
 
     fn park(&mut self) -> Option<Box<dyn ParkedLog>> {
         self.passed_on = true;
-        Some(Box::new(ParkedRunLog(Self::new(&self.writer, self.run, Arc::clone(&self.id), self.bytes))))
+        let mut log = Self::new(&self.writer, self.run, Arc::clone(&self.id), self.bytes);
+        log.is_listed = self.is_listed;
+        Some(Box::new(ParkedRunLog(log)))
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {

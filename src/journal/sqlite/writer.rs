@@ -12,7 +12,7 @@ use super::{StoreError, checkpoint};
 use crate::base::brief;
 use crate::journal::{DurabilityListener, NewRun, layout};
 use crate::process::Pid;
-use crate::run::RunEnd;
+use crate::run::{Awaited, RunEnd};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, Transaction, ffi};
@@ -157,6 +157,27 @@ impl Writer {
                 batch.ended = Some(end);
             }
         });
+    }
+
+    /// Writes what a run waits for from people.
+    pub(super) fn awaits(&self, run: RunKey, awaited: Vec<Awaited>) {
+        self.enqueue(self.shared.queue.lock(), false, |queue| {
+            if let Some(batch) = queue.batch(run) {
+                batch.awaited = Some(awaited);
+            }
+        });
+    }
+
+    /// Waits until the rows of everything that was appended before can be read, or the disk is
+    /// full.
+    ///
+    /// # Errors
+    /// As [`Self::flush`].
+    pub(super) fn flush_rows(&self) -> Result<(), StoreError> {
+        if self.shared.queue.lock().is_settled() {
+            return Ok(());
+        }
+        self.shared.wait_while_room(self.flush_all_soon()).map(|_| ())
     }
 
     /// Releases a run: no host owns it when what this process wrote is durable. Does not wait: the

@@ -3,6 +3,7 @@
 
 mod audit;
 mod deployments;
+pub(super) mod inbox;
 mod links;
 mod tokens;
 mod webhooks;

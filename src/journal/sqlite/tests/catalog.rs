@@ -1,9 +1,13 @@
 //! What a service stores beside its runs.
 
-use super::RecordingListener;
-use crate::journal::Sqlite;
-use crate::journal::catalog::{Delivery, Expected, Link, Links, StoredWebhook, Webhook, WebhookWrite, Webhooks};
-use crate::process::Timestamp;
+use super::{RecordingListener, ended, new};
+use crate::journal::catalog::{
+    Delivery, Expected, Inbox, InboxFilter, Link, Links, StoredWebhook, Webhook, WebhookWrite, Webhooks,
+};
+use crate::journal::{Journal, Sqlite};
+use crate::process::{Json, Timestamp};
+use crate::run::AwaitedKind::{Signal, Uncertain};
+use crate::run::{Awaited, EndStatus, Log};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -104,4 +108,68 @@ fn a_link_is_used_once() {
     assert_eq!(store.link(&[1; 32]).unwrap(), None);
     store.remove_links("r1").unwrap();
     assert_eq!(store.link(&[2; 32]).unwrap(), None);
+}
+
+/// What a run waits for is there when it is parked, and gone when it waits for nothing more.
+#[test]
+fn what_runs_wait_for_is_listed_the_longest_wait_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let awaited = |kind, name: &str, since: u64| Awaited {
+        kind,
+        name: name.into(),
+        since: Timestamp(since),
+        detail: Some(Json::parse(r#"{"title":"Publish?"}"#).unwrap()),
+    };
+    let mut logs = Vec::new();
+    for (id, since) in [("a", 30), ("b", 10), ("c", 20)] {
+        let mut log = store.begin(&new(id)).unwrap();
+        let _ = log.append(b"one");
+        log.awaits(vec![awaited(Signal, "approve", since), awaited(Uncertain, "1/2", 40)]);
+        logs.push(log);
+    }
+    let all = InboxFilter::default();
+    let list = |store: &Sqlite, filter: &InboxFilter| {
+        let waiting = store.waiting(filter).unwrap();
+        assert!(waiting.iter().all(|one| filter.fits(one)), "{filter:?}");
+        waiting.iter().map(|one| format!("{} {}", one.run, one.awaited.name)).collect::<Vec<_>>()
+    };
+    assert_eq!(list(&store, &all), ["b approve", "c approve", "a approve", "a 1/2", "b 1/2", "c 1/2"]);
+    assert_eq!(store.waiting(&all).unwrap()[0].awaited, awaited(Signal, "approve", 10));
+    assert_eq!(&*store.waiting(&all).unwrap()[0].workflow, "work");
+    let only = |kind| InboxFilter { kind: Some(kind), ..InboxFilter::default() };
+    assert_eq!(list(&store, &only(Uncertain)), ["a 1/2", "b 1/2", "c 1/2"]);
+    assert_eq!(list(&store, &InboxFilter { name: Some("approve".into()), ..only(Uncertain) }), [""; 0]);
+    assert_eq!(
+        list(&store, &InboxFilter { since_before: Some(Timestamp(30)), ..all.clone() }),
+        ["b approve", "c approve"]
+    );
+    // Pages.
+    let mut filter = InboxFilter { limit: Some(2), ..all.clone() };
+    let mut pages = Vec::new();
+    while let Some(last) = store.waiting(&filter).unwrap().last() {
+        pages.extend(list(&store, &filter));
+        filter.after = Some(last.place());
+    }
+    assert_eq!(pages, list(&store, &all));
+    // One waits for less, one has ended, and one is removed.
+    logs[0].awaits(vec![awaited(Signal, "approve", 30)]);
+    ended(&mut *logs[1], EndStatus::Succeeded);
+    assert_eq!(list(&store, &all), ["c approve", "a approve", "c 1/2"]);
+    logs[2].awaits(Vec::new());
+    assert_eq!(list(&store, &all), ["a approve"]);
+    drop(logs);
+    drop(store);
+    let store = open(folder.path());
+    assert_eq!(list(&store, &all), ["a approve"]);
+    // Whoever recovers it has it in memory, until it is parked again.
+    let mut taken = store.recover("a").unwrap();
+    let log = taken.log.park().unwrap();
+    assert_eq!(list(&store, &all), ["a approve"]);
+    let (mut log, _) = log.recover().unwrap();
+    ended(&mut *log, EndStatus::Failed);
+    assert_eq!(list(&store, &all), [""; 0]);
+    let rows = rusqlite::Connection::open(folder.path().join("journal.db")).unwrap();
+    let rows: i64 = rows.query_row("SELECT count(*) FROM waiting", [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 0, "nothing stays behind");
 }
