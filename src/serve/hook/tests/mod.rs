@@ -1,5 +1,6 @@
 //! Tests of webhooks.
 
+mod links;
 mod mapping;
 mod secrets;
 mod verify;
