@@ -2,8 +2,8 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    build, cancel, dev, doctor, engine, example, fork, graph, history, inspect, logs, ls, new, pause, plan, ps, push,
-    query, replay, resolve, resume, retry, rm, run, serve, signal, status, token, validate, verify,
+    build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, new, pause, plan, ps,
+    push, query, replay, resolve, resume, retry, rm, run, serve, signal, status, token, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -63,6 +63,8 @@ pub(in crate::cli) enum Command {
     Ls(ls::Arguments),
     /// List the runs that are executing now, in all processes of the data folder.
     Ps(ps::Arguments),
+    /// List what waits for a person: signals, and calls whose outcome is unknown.
+    Inbox(inbox::Arguments),
     /// Show the progress of a run.
     Status(status::Arguments),
     /// Show the log of a run.
@@ -152,6 +154,7 @@ impl Command {
             Self::Doctor(command) => (&mut command.data, Some(&mut command.host)),
             Self::Ls(command) => (&mut command.data, None),
             Self::Ps(command) => (&mut command.data, None),
+            Self::Inbox(command) => (&mut command.data, None),
             Self::Status(command) => (&mut command.data, None),
             Self::Logs(command) => (&mut command.data, None),
             Self::History(command) => (&mut command.data, None),

@@ -22,8 +22,9 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inspect, logs, ls, new, pause,
-    plan, ps, push, query, replay, resolve, resume, retry, rm, run, serve, signal, status, token, validate, verify,
+    build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, new,
+    pause, plan, ps, push, query, replay, resolve, resume, retry, rm, run, serve, signal, status, token, validate,
+    verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -49,6 +50,7 @@ pub fn main() -> ExitCode {
         Command::Token(command) => reported(token::token(&command), command.json(), terminal),
         Command::Ls(command) => reported(ls::ls(&command, terminal), command.json, terminal),
         Command::Ps(command) => reported(ps::ps(&command, terminal), command.json, terminal),
+        Command::Inbox(command) => reported(inbox::inbox(&command, terminal), command.json, terminal),
         Command::Status(command) => reported(status::status(&command, terminal), command.json, terminal),
         Command::Logs(command) => reported(logs::logs(&command, terminal), command.json, terminal),
         Command::History(command) => reported(history::history(&command, terminal), command.json, terminal),

@@ -22,6 +22,7 @@ mod error;
 mod expression_cache;
 mod folders;
 mod handler_catalog;
+mod inbox;
 mod load;
 mod manifest;
 mod outcome;
@@ -120,6 +121,11 @@ impl Host {
         names.push(KV.to_owned());
         names.sort_unstable();
         names
+    }
+
+    /// Returns the engine of expressions.
+    pub fn expressions(&self) -> &Arc<Jq> {
+        &self.shared.jq
     }
 
     /// Returns the digest of the engine of expressions, which pins their meaning.

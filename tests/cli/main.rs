@@ -12,6 +12,7 @@ mod endings;
 mod examples;
 mod failing;
 mod following;
+mod inbox;
 mod kept;
 mod registry;
 mod repeating;

@@ -14,6 +14,7 @@ pub(in crate::cli) mod example;
 pub(in crate::cli) mod fork;
 pub(in crate::cli) mod graph;
 pub(in crate::cli) mod history;
+pub(in crate::cli) mod inbox;
 pub(in crate::cli) mod inspect;
 pub(in crate::cli) mod logs;
 pub(in crate::cli) mod ls;

@@ -32,6 +32,8 @@ pub struct InboxPlace {
 /// Which of what runs wait for is listed. The default: all of it.
 #[derive(Clone, Default, Debug)]
 pub struct InboxFilter {
+    /// Only what this run waits for.
+    pub run: Option<Arc<str>>,
     /// Only this kind.
     pub kind: Option<AwaitedKind>,
     /// Only what has this name.
@@ -58,7 +60,8 @@ impl InboxFilter {
     #[must_use]
     pub fn fits(&self, waiting: &WaitingRun) -> bool {
         let Awaited { kind, name, since, .. } = &waiting.awaited;
-        self.kind.is_none_or(|wanted| wanted == *kind)
+        self.run.as_ref().is_none_or(|wanted| *wanted == waiting.run)
+            && self.kind.is_none_or(|wanted| wanted == *kind)
             && self.name.as_ref().is_none_or(|wanted| **wanted == **name)
             && self.since_before.is_none_or(|before| *since < before)
             && self.after.as_ref().is_none_or(|after| waiting.place() > *after)

@@ -33,7 +33,8 @@ pub(crate) fn headers() -> [(&'static str, &'static str); 9] {
         ("content-type", "text/html; charset=utf-8"),
         ("content-security-policy", POLICY.as_str()),
         ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
+        // Not `no-referrer`: then a browser does not say that the form is of this page.
+        ("referrer-policy", "same-origin"),
         ("cache-control", "no-store"),
         ("x-robots-tag", "noindex, nofollow"),
         ("x-frame-options", "DENY"),

@@ -209,6 +209,18 @@ impl Verify {
         }
     }
 
+    /// Checks that a secret can be read and used now.
+    ///
+    /// # Errors
+    /// Says why it cannot.
+    pub(crate) fn check_secret(&self, source: &SecretSource) -> Result<(), String> {
+        let secret = source.read().map_err(|error| error.to_string())?;
+        match self {
+            Self::Standard { .. } => standard_key(&secret).map(drop).map_err(|error| error.to_string()),
+            _ => Ok(()),
+        }
+    }
+
     /// The header whose value is a secret itself.
     pub(super) fn secret_header(&self) -> Option<&str> {
         match self {

@@ -18,7 +18,7 @@ impl Inbox for Sqlite {
         self.look(|db| {
             let mut select = db.prepare_cached(&format!(
                 "SELECT run.id, run.name, kind, waiting.name, since, detail FROM waiting JOIN run USING (run)
-                 WHERE status IS NULL {clauses} ORDER BY since, id, kind, waiting.name LIMIT {limit}"
+                 WHERE status IS NULL{clauses} ORDER BY since, id, kind, waiting.name LIMIT {limit}"
             ))?;
             select.query_map(params_from_iter(values), waiting)?.collect()
         })
@@ -28,11 +28,12 @@ impl Inbox for Sqlite {
 fn clauses(filter: &InboxFilter) -> (String, Vec<Value>) {
     let mut clauses = String::new();
     let mut values: Vec<Value> = Vec::new();
-    let InboxFilter { kind, name, since_before, after, limit: _ } = filter;
+    let InboxFilter { run, kind, name, since_before, after, limit: _ } = filter;
     let given = [
-        ("AND kind = ?", kind.map(|kind| kind.name().to_owned().into())),
-        ("AND waiting.name = ?", name.clone().map(Value::from)),
-        ("AND since < ?", since_before.map(|before| micros(before).into())),
+        (" AND id = ?", run.as_ref().map(|run| run.to_string().into())),
+        (" AND kind = ?", kind.map(|kind| kind.name().to_owned().into())),
+        (" AND waiting.name = ?", name.clone().map(Value::from)),
+        (" AND since < ?", since_before.map(|before| micros(before).into())),
     ];
     for (clause, value) in given {
         if let Some(value) = value {
