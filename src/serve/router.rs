@@ -1,7 +1,10 @@
 //! Every route, with the scope that it needs.
 
 use super::access::{Scope, guard};
-use super::api::{components, deploy, events, host, outcome, problems, runs, sessions, tokens, workflows};
+use super::api::{
+    components, deploy, events, host, inbox, links, outcome, problems, runs, sessions, tokens, webhooks, workflows,
+};
+use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
 use super::service::Service;
 use axum::extract::Request;
@@ -80,7 +83,7 @@ struct Head;
 type NeedsTable = Vec<(String, String, Needs)>;
 
 fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
-    use Scope::{Admin, Deploy, RunsAct, RunsPayloads, RunsRead, RunsResolve, RunsStart};
+    use Scope::{Admin, Deploy, RunsAct, RunsPayloads, RunsRead, RunsResolve, RunsStart, Schedules};
     let start = Routes {
         service: Arc::clone(service),
         router: OpenApiRouter::with_openapi(Head::openapi()),
@@ -112,6 +115,13 @@ fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
         .scope(RunsAct, routes!(super::api::acts::pause))
         .scope(RunsAct, routes!(super::api::acts::resume))
         .scope(RunsResolve, routes!(super::api::acts::resolve))
+        .scope(RunsAct, routes!(links::create))
+        .scope(RunsRead, routes!(inbox::list))
+        .scope(RunsRead, routes!(webhooks::list))
+        .scope(RunsRead, routes!(webhooks::show))
+        .scope(RunsRead, routes!(webhooks::deliveries))
+        .scope(Schedules, routes!(webhooks::put))
+        .scope(Schedules, routes!(webhooks::remove))
         .scope(Admin, routes!(tokens::list))
         .scope(Admin, routes!(tokens::create))
         .scope(Admin, routes!(tokens::revoke))
@@ -122,6 +132,9 @@ fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
         .add(Needs::Nothing, routes!(sessions::close))
         .add(Needs::Nothing, routes!(host::alive))
         .add(Needs::Nothing, routes!(host::ready))
+        .add(Needs::Nothing, routes!(receive::receive))
+        .add(Needs::Nothing, routes!(links::show))
+        .add(Needs::Nothing, routes!(links::answer))
         .add(Needs::Nothing, routes!(problems::explain))
         .add(Needs::Nothing, routes!(problems::document));
     (all.router, all.table)
@@ -181,7 +194,10 @@ async fn finish(request: Request, next: Next) -> Response {
         headers.insert("x-request-id", id);
     }
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
-    headers.insert("referrer-policy", HeaderValue::from_static("no-referrer"));
+    // A page with a form has its own.
+    if !headers.contains_key(header::REFERRER_POLICY) {
+        headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    }
     if is_api && !headers.contains_key(header::CACHE_CONTROL) {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }

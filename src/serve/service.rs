@@ -3,6 +3,8 @@
 use super::access::guard::Addresses;
 use super::access::token::TokenCache;
 use super::access::{Caller, token};
+use super::hook::DeliveryLog;
+use super::hook::hooks::Hooks;
 use super::problem::{Answered, ProblemKind, ServeProblem};
 use crate::host::{Host, LoadError, RecoverError, Workflow};
 use crate::journal::StoreError;
@@ -58,6 +60,7 @@ pub struct Service {
     active: Mutex<HashMap<String, (Instant, Option<u64>)>>,
     /// By the rows of their versions.
     loaded: Mutex<HashMap<u64, Deployed>>,
+    pub(in crate::serve) hooks: Hooks,
     pub(in crate::serve) waits: Arc<Semaphore>,
     pub(in crate::serve) streams: Arc<Semaphore>,
     reads: Arc<Semaphore>,
@@ -80,6 +83,7 @@ impl Service {
         };
         Ok(Arc::new(Self {
             tokens: TokenCache::new(Arc::clone(&store)),
+            hooks: Hooks::new(DeliveryLog::new(Arc::clone(&store))),
             host,
             store,
             options,

@@ -6,11 +6,14 @@ pub mod components;
 pub mod deploy;
 pub mod events;
 pub mod host;
+pub mod inbox;
+pub mod links;
 pub mod outcome;
 pub mod problems;
 pub mod runs;
 pub mod sessions;
 pub mod tokens;
+pub mod webhooks;
 pub mod workflows;
 
 use super::access::Caller;

@@ -7,7 +7,7 @@ use crate::journal::catalog::{
 use crate::journal::{Journal, Sqlite};
 use crate::process::{Json, Timestamp};
 use crate::run::AwaitedKind::{Signal, Uncertain};
-use crate::run::{Awaited, EndStatus, Log};
+use crate::run::{Awaited, EndStatus};
 use std::path::Path;
 use std::sync::Arc;
 

@@ -3,4 +3,5 @@
 mod links;
 mod mapping;
 mod secrets;
+mod service;
 mod verify;

@@ -1,0 +1,140 @@
+//! The webhooks of a service: as they are stored, checked and ready.
+
+use super::delivery_log::DeliveryLog;
+use super::spec::{CheckedWebhook, Fault, WebhookSpec, check_webhook_name};
+use crate::journal::catalog::{Expected, StoredWebhook, Webhook, WebhookWrite};
+use crate::run::system_time;
+use crate::serve::problem::{Answered, PartProblem, ProblemKind, ServeProblem};
+use crate::serve::service::Service;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// Where a webhook was described that the server's configuration file has.
+pub(in crate::serve) const CONFIG: &str = "config";
+/// Where a webhook was described that a request has written.
+pub(in crate::serve) const API: &str = "api";
+
+/// Checked webhooks that are retained. Arbitrary.
+const CHECKED_MAX: usize = 1_000;
+
+/// A webhook that is ready for deliveries, and its revision.
+type Ready = (u64, Arc<CheckedWebhook>);
+
+/// The webhooks of a service.
+pub(in crate::serve) struct Hooks {
+    /// By their names.
+    checked: Mutex<HashMap<Arc<str>, Ready>>,
+    pub(in crate::serve) deliveries: DeliveryLog,
+}
+
+impl Hooks {
+    pub(in crate::serve) fn new(deliveries: DeliveryLog) -> Self {
+        Self { checked: Mutex::default(), deliveries }
+    }
+}
+
+impl Service {
+    /// Returns a webhook that is ready for deliveries.
+    pub(in crate::serve) fn hook(&self, name: &str) -> Answered<Arc<CheckedWebhook>> {
+        let unknown = || ServeProblem::unknown(format_args!("webhook `{name}`"));
+        let stored = self.store.webhook(name)?.ok_or_else(unknown)?;
+        if let Some((revision, checked)) = self.hooks.checked.lock().get(name)
+            && *revision == stored.revision
+        {
+            return Ok(Arc::clone(checked));
+        }
+        let broken = |why: String| {
+            tracing::error!(webhook = name, why, "a webhook cannot be used any more");
+            ServeProblem::new(ProblemKind::HostFault)
+        };
+        let spec: WebhookSpec =
+            serde_json::from_str(&stored.webhook.spec).map_err(|error| broken(error.to_string()))?;
+        let checked = spec.check(self.host.expressions()).map_err(|faults| broken(format!("{faults:?}")))?;
+        let checked = Arc::new(checked);
+        let mut all = self.hooks.checked.lock();
+        if all.len() >= CHECKED_MAX {
+            all.clear();
+        }
+        all.insert(Arc::clone(&stored.webhook.name), (stored.revision, Arc::clone(&checked)));
+        Ok(checked)
+    }
+
+    /// Checks a webhook and writes it. Returns it, and whether it is new.
+    pub(in crate::serve) fn put_hook(
+        &self,
+        name: &str,
+        spec: WebhookSpec,
+        origin: &str,
+        author: &str,
+        expected: Expected,
+    ) -> Answered<(StoredWebhook, bool)> {
+        let unfit = |errors| {
+            let mut problem = ServeProblem::new(ProblemKind::DoesNotFit);
+            problem.errors = errors;
+            problem
+        };
+        check_webhook_name(name).map_err(|why| ServeProblem::new(ProblemKind::DoesNotFit).detail(why))?;
+        let checked = spec.check(self.host.expressions()).map_err(|faults| unfit(parts(faults)))?;
+        let sources = checked.spec.verify.secrets().iter().enumerate();
+        let unreadable = sources.filter_map(|(number, source)| {
+            let why = checked.spec.verify.check_secret(source).err()?;
+            Some(Fault { pointer: format!("/verify/secrets/{number}"), message: why })
+        });
+        let unreadable: Vec<_> = unreadable.collect();
+        if !unreadable.is_empty() {
+            return Err(unfit(parts(unreadable)));
+        }
+        let spec = serde_json::to_string(&checked.spec).expect("invariant: a description can be written as JSON");
+        let webhook = Webhook { name: name.into(), origin: origin.into(), spec: spec.into(), author: author.into() };
+        match self.store.put_webhook(&webhook, expected, system_time())? {
+            WebhookWrite::Stored { webhook, is_new } => Ok((webhook, is_new)),
+            WebhookWrite::Mismatch(found) => Err(mismatch(found)),
+        }
+    }
+
+    /// Makes the webhooks of the server's configuration file those that are stored as such.
+    /// Returns what is wrong with each that cannot be used: it stays as it was before.
+    ///
+    /// # Errors
+    /// Fails if the folder cannot be read or written.
+    pub fn set_webhooks(&self, webhooks: BTreeMap<String, WebhookSpec>) -> Answered<BTreeMap<String, String>> {
+        let mut faulty = BTreeMap::new();
+        for stored in self.store.webhooks()? {
+            let name = &*stored.webhook.name;
+            if &*stored.webhook.origin == CONFIG && !webhooks.contains_key(name) {
+                let _ = self.store.remove_webhook(name, Expected::Revision(stored.revision))?;
+            }
+        }
+        for (name, spec) in webhooks {
+            match self.put_hook(&name, spec, CONFIG, CONFIG, Expected::Any) {
+                Ok(_) => {}
+                Err(problem) if problem.status < 500 => {
+                    let whys = problem.detail.into_iter().chain(problem.errors.into_iter().map(|part| {
+                        if part.pointer.is_empty() {
+                            part.message
+                        } else {
+                            format!("{}: {}", part.pointer, part.message)
+                        }
+                    }));
+                    faulty.insert(name, whys.collect::<Vec<_>>().join("; "));
+                }
+                Err(problem) => return Err(problem),
+            }
+        }
+        Ok(faulty)
+    }
+}
+
+/// The problem of a revision that is not the one that the caller knows.
+pub(in crate::serve) fn mismatch(found: Option<u64>) -> ServeProblem {
+    ServeProblem::new(ProblemKind::Precondition).detail(match found {
+        Some(revision) => format!("the present revision is \"{revision}\""),
+        None => "there is none of this name".to_owned(),
+    })
+}
+
+fn parts(faults: Vec<Fault>) -> Vec<PartProblem> {
+    let part = |Fault { pointer, message }| PartProblem { pointer, message, line: None, column: None, hint: None };
+    faults.into_iter().map(part).collect()
+}
