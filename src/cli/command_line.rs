@@ -164,7 +164,10 @@ impl Command {
             Self::Query(command) => (&mut command.data, None),
             Self::Resolve(command) => (&mut command.act.data, None),
             Self::Rm(command) => (&mut command.data, None),
-            Self::Serve(command) => (&mut command.data, Some(&mut command.host)),
+            Self::Serve(command) => {
+                let (data, host) = (Some(&mut command.data), Some(&mut command.host));
+                return Unset { data, host, cache: None, webhooks: Some(&mut command.webhooks) };
+            }
             Self::Token(command) => (&mut command.data, None),
             Self::Validate(validate::Arguments { cache, .. })
             | Self::Plan(plan::Arguments { cache, .. })
@@ -180,7 +183,7 @@ impl Command {
                 return Unset::default();
             }
         };
-        Unset { data: Some(data), host, cache: None }
+        Unset { data: Some(data), host, ..Unset::default() }
     }
 }
 

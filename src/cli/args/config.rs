@@ -7,9 +7,11 @@ use crate::cli::args::host::MemoryProfile;
 use crate::cli::args::values::{self, Addresses, CacheDir, InvalidValue};
 use crate::cli::report::error::{UserError, kind};
 use crate::host::read_definition;
+use crate::serve::hook::spec::WebhookSpec;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest};
 use crate::workflow::model::{Fields, KnownKeys, shorten, texts};
 use crate::workflow::syntax::{self, Node, Source};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The variable that names another file.
@@ -17,7 +19,7 @@ pub(in crate::cli) const VARIABLE: &str = "WFHOST_CONFIG";
 
 const KEYS: KnownKeys = KnownKeys {
     what: "a configuration file",
-    known: &["allow-address", "cache", "data", "profile", "slots", "workers"],
+    known: &["allow-address", "cache", "data", "profile", "slots", "webhooks", "workers"],
     later: &[],
     foreign: &[
         (&["allow", "allow-addresses", "addresses", "permissions"], "list permitted addresses under `allow-address`"),
@@ -36,6 +38,8 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) data: Option<PathBuf>,
     pub(in crate::cli) profile: Option<MemoryProfile>,
     pub(in crate::cli) slots: Option<u32>,
+    /// The webhooks of a service, by their names.
+    pub(in crate::cli) webhooks: BTreeMap<String, WebhookSpec>,
     pub(in crate::cli) workers: Option<usize>,
 }
 
@@ -83,6 +87,9 @@ fn read_tree(root: &Node, folder: &Path, problems: &mut Diagnostics) -> Config {
     config.data = fields.get("data").and_then(|node| path(node, "data", folder, problems));
     config.profile = fields.get("profile").and_then(|node| parsed(node, "profile", problems, profile));
     config.slots = fields.get("slots").and_then(|node| parsed(node, "slots", problems, values::slots));
+    if let Some(node) = fields.get("webhooks") {
+        config.webhooks = webhooks(node, problems);
+    }
     config.workers = fields.get("workers").and_then(|node| parsed(node, "workers", problems, values::workers));
     config
 }
@@ -96,6 +103,31 @@ fn addresses(node: &Node, problems: &mut Diagnostics) -> Addresses {
         }
     }
     all
+}
+
+/// The webhooks of a service. Their expressions are checked when the service starts.
+fn webhooks(node: &Node, problems: &mut Diagnostics) -> BTreeMap<String, WebhookSpec> {
+    let Some(entries) = node.as_mapping() else {
+        let message = format!("`webhooks` has webhooks by their names, and is not {}", node.kind());
+        let hint = "webhooks: { orders: { starts: order, verify: { … } } }";
+        problems.push(Diagnostic::new("type", message, node.span).hint(hint));
+        return BTreeMap::new();
+    };
+    let mut webhooks = BTreeMap::new();
+    for entry in entries {
+        let refuse = |why: &str| {
+            Diagnostic::new("webhook", format!("`webhooks.{}`: {why}", shorten(&entry.key)), entry.key_span)
+        };
+        let spec = match entry.value.to_json() {
+            Ok(spec) => serde_json::from_value(spec).map_err(|error| refuse(&error.to_string())),
+            Err((_, why)) => Err(refuse(why)),
+        };
+        match spec {
+            Ok(spec) => _ = webhooks.insert(entry.key.clone(), spec),
+            Err(problem) => problems.push(problem),
+        }
+    }
+    webhooks
 }
 
 /// The value of a scalar, read as the flag of that name is.

@@ -10,7 +10,9 @@ use crate::cli::args::values::{Addresses, CacheDir, InvalidValue, SLOTS_DEFAULT}
 use crate::cli::args::{config, values};
 use crate::cli::report::error::{UserError, kind};
 use crate::cli::terminal::quoted;
+use crate::serve::hook::spec::WebhookSpec;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -24,6 +26,7 @@ pub(in crate::cli) struct Unset<'a> {
     pub(in crate::cli) data: Option<&'a mut DataArguments>,
     pub(in crate::cli) host: Option<&'a mut HostArguments>,
     pub(in crate::cli) cache: Option<&'a mut CacheArguments>,
+    pub(in crate::cli) webhooks: Option<&'a mut BTreeMap<String, WebhookSpec>>,
 }
 
 /// The settings in effect for a command, each with its source.
@@ -70,7 +73,10 @@ impl Settings {
     /// # Errors
     /// The addresses of several flags contradict each other.
     pub(in crate::cli) fn fill(&mut self, unset: Unset<'_>) -> Result<(), UserError> {
-        let Unset { data, host, cache } = unset;
+        let Unset { data, host, cache, webhooks } = unset;
+        if let Some(webhooks) = webhooks {
+            *webhooks = std::mem::take(&mut self.file.webhooks);
+        }
         if let Some(cache) = cache {
             self.cache(cache);
         }
@@ -191,6 +197,7 @@ fn environment(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, UserErr
         data: value("data").map(PathBuf::from),
         profile: parsed("profile", &value, config::profile)?,
         slots: parsed("slots", &value, values::slots)?,
+        webhooks: BTreeMap::new(),
         workers: parsed("workers", &value, values::workers)?,
     })
 }

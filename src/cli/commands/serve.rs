@@ -10,9 +10,11 @@ use crate::cli::report::warnings::Warnings;
 use crate::cli::terminal::{Terminal, say};
 use crate::host::RecoverError;
 use crate::serve::access::guard::Addresses;
+use crate::serve::hook::spec::WebhookSpec;
 use crate::serve::server::{ServerError, ServerNotice, ServerOptions, TlsFiles, run};
 use crate::serve::{Service, ServiceOptions};
 use clap::{Args, ValueHint};
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,6 +56,9 @@ pub(in crate::cli) struct Arguments {
     /// A proxy in front of the service has the certificate.
     #[arg(long)]
     pub(in crate::cli) behind_proxy: bool,
+    /// The webhooks of the configuration file.
+    #[arg(skip)]
+    pub(in crate::cli) webhooks: BTreeMap<String, WebhookSpec>,
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
@@ -83,6 +88,7 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
         tls: files.map(|(certificate, key)| TlsFiles { certificate, key }),
         behind_proxy: command.behind_proxy,
         workflows: command.workflows.clone(),
+        webhooks: command.webhooks.clone(),
     };
     let tell = Arc::new(move |notice: ServerNotice<'_>| show(terminal, notice));
     let served = runtime.block_on(run(service, options, tell));
@@ -108,6 +114,9 @@ fn show(terminal: Terminal, notice: ServerNotice<'_>) {
             let error = UserError::from(error);
             say(&terminal.warning_text(&format!("{} is not deployed", file.display()), None));
             let _ = CommandError::from(error).report(false, terminal);
+        }
+        ServerNotice::FaultyWebhook { name, why } => {
+            say(&terminal.warning_text(&format!("the webhook {name} is not used: {why}"), None));
         }
         ServerNotice::NotResumed { run, error } => {
             let error = recovery_error(run, error);

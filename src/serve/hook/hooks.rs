@@ -2,6 +2,7 @@
 
 use super::delivery_log::DeliveryLog;
 use super::spec::{CheckedWebhook, Fault, WebhookSpec, check_webhook_name};
+use crate::journal::StoreError;
 use crate::journal::catalog::{Expected, StoredWebhook, Webhook, WebhookWrite};
 use crate::run::system_time;
 use crate::serve::problem::{Answered, PartProblem, ProblemKind, ServeProblem};
@@ -98,7 +99,10 @@ impl Service {
     ///
     /// # Errors
     /// Fails if the folder cannot be read or written.
-    pub fn set_webhooks(&self, webhooks: BTreeMap<String, WebhookSpec>) -> Answered<BTreeMap<String, String>> {
+    pub fn set_webhooks(
+        &self,
+        webhooks: BTreeMap<String, WebhookSpec>,
+    ) -> Result<BTreeMap<String, String>, StoreError> {
         let mut faulty = BTreeMap::new();
         for stored in self.store.webhooks()? {
             let name = &*stored.webhook.name;
@@ -107,19 +111,14 @@ impl Service {
             }
         }
         for (name, spec) in webhooks {
-            match self.put_hook(&name, spec, CONFIG, CONFIG, Expected::Any) {
-                Ok(_) => {}
-                Err(problem) if problem.status < 500 => {
-                    let whys = problem.detail.into_iter().chain(problem.errors.into_iter().map(|part| {
-                        if part.pointer.is_empty() {
-                            part.message
-                        } else {
-                            format!("{}: {}", part.pointer, part.message)
-                        }
-                    }));
-                    faulty.insert(name, whys.collect::<Vec<_>>().join("; "));
-                }
-                Err(problem) => return Err(problem),
+            if let Err(problem) = self.put_hook(&name, spec, CONFIG, CONFIG, Expected::Any) {
+                let parts = problem.errors.into_iter().map(|part| match part.pointer.as_str() {
+                    "" => part.message,
+                    pointer => format!("{pointer}: {}", part.message),
+                });
+                let whys: Vec<_> = problem.detail.into_iter().chain(parts).collect();
+                let why = if whys.is_empty() { problem.title } else { whys.join("; ") };
+                faulty.insert(name, why);
             }
         }
         Ok(faulty)

@@ -31,7 +31,7 @@ const BODY_BYTES_MAX: usize = 16 << 10;
 /// What a link shows, and what may be answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct LinkDetail {
+pub(crate) struct LinkDetail {
     /// In a few words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,

@@ -6,9 +6,9 @@
 //! ([`receive`]). What came, and what it did, is listed ([`delivery_log`]).
 //!
 //! - **I1** Nothing of a delivery is parsed before its raw bytes are verified.
-//! - **I2** The same delivery is one run or one signal, however often and however late it comes: the
-//!   id of the run or of the act is derived from the delivery's. That holds as long as the run is in
-//!   the journal, or remembers the act.
+//! - **I2** The same delivery is one run or one signal, however often and however late it comes:
+//!   the id of the run or of the act is derived from the delivery's. That holds as long as the run
+//!   is in the journal, or remembers the act.
 //! - **I3** An answer that says that a delivery counts is sent when that is durable.
 //! - **I4** Secrets are in no row, record, message or log: a description names where they are.
 //! - **I5** A `GET` of an approval link changes nothing, and a link is used once.

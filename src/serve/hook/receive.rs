@@ -41,7 +41,7 @@ const AGAIN_SECONDS: u64 = 10;
 
 /// What a delivery did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct DeliveryAnswer {
+pub(crate) struct DeliveryAnswer {
     /// `started`, `signalled`, `duplicate` (it came before), or `filtered` (the webhook does not
     /// accept it, and nothing was done).
     pub outcome: &'static str,

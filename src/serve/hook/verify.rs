@@ -14,8 +14,8 @@ use ring::hmac;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How far the time of a delivery may be from the server's, in seconds, to either side. What Stripe,
-/// Slack and Standard Webhooks recommend.
+/// How far the time of a delivery may be from the server's, in seconds, to either side. What
+/// Stripe, Slack and Standard Webhooks recommend.
 const WINDOW_SECONDS: u64 = 300;
 
 /// Most signatures that one delivery may bring: senders add one for each of their secrets.
@@ -34,8 +34,8 @@ pub enum Verify {
         /// One secret, or two while it is changed; each with or without `whsec_`.
         secrets: Vec<SecretSource>,
     },
-    /// GitHub: `X-Hub-Signature-256`. There is no signed time, so the bytes that were delivered are
-    /// recognised for ever.
+    /// GitHub: `X-Hub-Signature-256`. There is no signed time, so the bytes that were delivered
+    /// are recognised for ever.
     Github {
         /// One secret, or two while it is changed.
         secrets: Vec<SecretSource>,

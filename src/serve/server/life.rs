@@ -5,7 +5,9 @@ use crate::host::{LoadError, RecoverError, Resumed};
 use crate::journal::StoreError;
 use crate::journal::catalog::Activated;
 use crate::run::system_time;
+use crate::serve::hook::spec::WebhookSpec;
 use crate::serve::service::Service;
+use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -36,6 +38,8 @@ pub struct ServerOptions {
     pub behind_proxy: bool,
     /// The folder of workflow files that it deploys.
     pub workflows: Option<PathBuf>,
+    /// The webhooks of its configuration, by their names.
+    pub webhooks: BTreeMap<String, WebhookSpec>,
 }
 
 /// What a server tells whoever has started it.
@@ -62,6 +66,13 @@ pub enum ServerNotice<'a> {
         file: &'a Path,
         /// What is wrong with it.
         error: LoadError,
+    },
+    /// A webhook of its configuration cannot be used; what was stored under its name stays.
+    FaultyWebhook {
+        /// Its name.
+        name: &'a str,
+        /// What is wrong with it.
+        why: &'a str,
     },
     /// A run that nobody had cannot be resumed.
     NotResumed {
@@ -149,8 +160,8 @@ pub async fn run(
     let listeners = listen(&options, &tell).await?;
     let serving = tokio::spawn(super::serve(Arc::clone(&service), listeners, options.tls.clone()));
     let begins = tokio::task::spawn_blocking({
-        let (service, tell, workflows) = (Arc::clone(&service), Arc::clone(&tell), options.workflows.clone());
-        move || begin(&service, workflows.as_deref(), &tell)
+        let (service, tell, options) = (Arc::clone(&service), Arc::clone(&tell), options.clone());
+        move || begin(&service, &options, &tell)
     });
     tokio::spawn({
         let (service, tell) = (Arc::clone(&service), Arc::clone(&tell));
@@ -250,11 +261,15 @@ async fn listen(
 /// Deploys the files of the folder, and resumes the runs that nobody has.
 fn begin(
     service: &Service,
-    workflows: Option<&Path>,
+    options: &ServerOptions,
     tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
 ) -> Result<(), ServerError> {
-    if let Some(folder) = workflows {
+    if let Some(folder) = &options.workflows {
         deploy_folder(service, folder, tell)?;
+    }
+    for (name, why) in service.set_webhooks(options.webhooks.clone())? {
+        tell(ServerNotice::FaultyWebhook { name: &name, why: &why });
+        service.note_file(&format!("webhook {name}"), Some(why));
     }
     let begins = Instant::now();
     let mut runs = 0;
