@@ -45,6 +45,7 @@ macro_rules! kinds {
 kinds! {
     Malformed "malformed" 400 "The request cannot be read" "A part of the request is not what the API's document says: its path, query, header or JSON.";
     Unauthenticated "unauthenticated" 401 "A token is needed" "The request has no token, or one that is unknown, expired or revoked. Send `Authorization: Bearer TOKEN`.";
+    NotGenuine "not-genuine" 401 "The delivery is not genuine" "Its signature or token does not fit, is missing, or is too old. The webhook's `verify` says what is asked for, and its list of deliveries what was wrong.";
     NotGranted "not-granted" 403 "The token does not grant this" "The token lacks the scope that the route needs, or is not for this workflow.";
     Unknown "unknown" 404 "There is no such thing" "What the path names does not exist, or the token may not see it.";
     MethodNotAllowed "method-not-allowed" 405 "The path does not have this method" "The path exists, and takes other methods.";

@@ -36,7 +36,4 @@ pub trait Links {
 
     /// Marks a link as used. Returns false if it was used before, or does not exist.
     fn use_link(&self, hash: &[u8; 32], at: Timestamp) -> Result<bool, StoreError>;
-
-    /// Removes the links of a run.
-    fn remove_links(&self, run: &str) -> Result<(), StoreError>;
 }

@@ -213,7 +213,8 @@ fn decide(service: &Service, secret: &str, form: &[u8]) -> Answered<Response> {
 fn found(service: &Service, secret: &str) -> Answered<Option<(Link, LinkDetail, Arc<str>)>> {
     let Some(hash) = hash_of(secret) else { return Ok(None) };
     let Some(link) = service.store.link(&hash)? else { return Ok(None) };
-    let Some(run) = service.store.run(&link.run)? else { return Ok(None) };
+    // A run that began later has taken the id of one that was removed.
+    let Some(run) = service.store.run(&link.run)?.filter(|run| run.created <= link.created) else { return Ok(None) };
     let Some(detail) = LinkDetail::of(&link) else { return Ok(None) };
     Ok(Some((link, detail, run.name)))
 }

@@ -33,17 +33,24 @@ struct Gathered {
 pub(in crate::serve) struct DeliveryLog {
     store: Arc<dyn Catalog>,
     gathered: Mutex<Gathered>,
+    /// By webhook and outcome, since the service began.
+    counts: Mutex<Counts>,
 }
+
+/// How many deliveries had an outcome, by webhook and outcome.
+type Counts = BTreeMap<(Arc<str>, Arc<str>), u64>;
 
 impl DeliveryLog {
     pub(in crate::serve) fn new(store: Arc<dyn Catalog>) -> Self {
-        Self { store, gathered: Mutex::default() }
+        Self { store, gathered: Mutex::default(), counts: Mutex::default() }
     }
 
     /// Adds a delivery. Returns whether it is the first that gathers: then the caller has
     /// [`Self::write`] called after [`GATHER`].
     #[must_use]
     pub(in crate::serve) fn add(&self, delivery: Delivery) -> bool {
+        let key = (Arc::clone(&delivery.webhook), Arc::clone(&delivery.outcome));
+        *self.counts.lock().entry(key).or_default() += 1;
         let mut gathered = self.gathered.lock();
         let is_first = gathered.entries.is_empty();
         let (count, more) = gathered.counts.entry(Arc::clone(&delivery.webhook)).or_default();
@@ -54,6 +61,11 @@ impl DeliveryLog {
             *more += 1;
         }
         is_first
+    }
+
+    /// How many deliveries there were since the service began, by webhook and outcome.
+    pub(in crate::serve) fn counts(&self) -> BTreeMap<(Arc<str>, Arc<str>), u64> {
+        self.counts.lock().clone()
     }
 
     /// Writes what has gathered.

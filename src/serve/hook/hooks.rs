@@ -33,6 +33,11 @@ impl Hooks {
     pub(in crate::serve) fn new(deliveries: DeliveryLog) -> Self {
         Self { checked: Mutex::default(), deliveries }
     }
+
+    /// How many deliveries there were since the service began, by webhook and outcome.
+    pub(in crate::serve) fn counts(&self) -> BTreeMap<(Arc<str>, Arc<str>), u64> {
+        self.deliveries.counts()
+    }
 }
 
 impl Service {

@@ -11,7 +11,7 @@
 use super::delivery_log::GATHER;
 use super::mapping::{Deed, Unfit};
 use super::spec::CheckedWebhook;
-use super::verify::{Genuine, Received, Refusal};
+use super::verify::{Genuine, Received, Refusal, Verify};
 use crate::host::{ActError, DeployedVersion, LoadError, RunOptions, StartNotes};
 use crate::journal::catalog::Delivery;
 use crate::process::Payload;
@@ -26,7 +26,7 @@ use axum::Json;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,6 +48,9 @@ pub(crate) struct DeliveryAnswer {
     /// The run that was started or signalled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
+    /// What Slack has sent to see whether the server is there, when the webhook is entered there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<String>,
 }
 
 /// A delivery as far as it has got, for the list.
@@ -122,7 +125,7 @@ impl Course {
     }
 
     fn done(id: Option<String>, outcome: &'static str, run: Option<String>) -> Self {
-        Self { id, answer: Ok(DeliveryAnswer { outcome, run }) }
+        Self { id, answer: Ok(DeliveryAnswer { outcome, run, challenge: None }) }
     }
 
     /// The entry in the list of deliveries.
@@ -152,6 +155,10 @@ impl Service {
             Ok(genuine) => genuine,
             Err(refusal) => return Course::refused(None, refusal_problem(&refusal), refusal.to_string()),
         };
+        if let (Verify::Slack { .. }, Some(challenge)) = (&hook.spec.verify, challenge(body)) {
+            let answer = DeliveryAnswer { outcome: "filtered", run: None, challenge: Some(challenge) };
+            return Course { id, answer: Ok(answer) };
+        }
         let deed = match hook.decide(self.host.expressions(), headers, query, body) {
             Ok(deed) => deed,
             Err(unfit) => return Course::refused(id, unfit_problem(&unfit), unfit.to_string()),
@@ -233,6 +240,17 @@ impl Service {
     }
 }
 
+/// What Slack sends when the webhook is entered there, and expects in the answer.
+fn challenge(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Challenge {
+        r#type: String,
+        challenge: String,
+    }
+    let challenge: Challenge = serde_json::from_slice(body).ok()?;
+    (challenge.r#type == "url_verification").then_some(challenge.challenge)
+}
+
 /// What the sender of a delivery is told that is not genuine.
 fn refusal_problem(refusal: &Refusal) -> ServeProblem {
     match refusal {
@@ -241,7 +259,7 @@ fn refusal_problem(refusal: &Refusal) -> ServeProblem {
             tracing::error!(why = %refusal, "deliveries of a webhook cannot be verified");
             ServeProblem::new(ProblemKind::HostFault)
         }
-        _ => ServeProblem::new(ProblemKind::Unauthenticated).detail(refusal.to_string()),
+        _ => ServeProblem::new(ProblemKind::NotGenuine).detail(refusal.to_string()),
     }
 }
 

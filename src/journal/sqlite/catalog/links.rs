@@ -55,8 +55,4 @@ impl Links for Sqlite {
             Ok(used == 1)
         })
     }
-
-    fn remove_links(&self, run: &str) -> Result<(), StoreError> {
-        self.change(|db| db.execute("DELETE FROM link WHERE run = ?1", [run]).map(|_| ()))
-    }
 }

@@ -184,6 +184,8 @@ async fn a_delivery_is_one_run_however_often_and_late_it_comes() {
     assert_eq!(list[8]["run"], json!(run));
     assert_eq!(list[4]["reason"], "the signature does not fit");
     assert!(list[2]["reason"].as_str().unwrap().contains("/id"), "{list}");
+    let counts = server.service.hooks.counts();
+    assert_eq!(counts[&("orders".into(), "refused".into())], 5);
     // Another server on the folder knows the delivery.
     drop(server);
     let server = Server::new(folder.path());
@@ -322,6 +324,12 @@ async fn an_approval_link_decides_once_and_only_by_a_post() {
         assert_eq!(get(path).await.status, StatusCode::NOT_FOUND);
     }
     assert_eq!(make(json!({ "signal": "approve" })).await.status, StatusCode::CONFLICT, "the run has ended");
+    // The id of a run that was removed may come again: its links are for the one that was.
+    let removed = server.api(Method::DELETE, "/v1/runs/r1", &[], None).await;
+    assert_eq!(removed.status, StatusCode::NO_CONTENT, "{}", removed.text);
+    server.begins("review", "r1").await;
+    assert_eq!(get(&path).await.status, StatusCode::NOT_FOUND);
+    assert_eq!(server.posts(&path, &[], "choice=0").await.status, StatusCode::NOT_FOUND);
     // A link that has ended.
     server.begins("review", "r2").await;
     let link =
@@ -401,4 +409,22 @@ async fn the_inbox_has_runs_in_memory_and_those_that_are_parked() {
     let request = request.header("authorization", format!("Bearer {token}")).body(Body::empty()).unwrap();
     let page = server.asks(request).await;
     assert!(page.text.contains("\"r0\"") && !page.text.contains("Publish"), "{}", page.text);
+}
+
+/// Slack asks whether the server is there before it sends anything else.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_challenge_of_slack_is_answered_and_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    let mut spec = described(folder.path(), json!({ "starts": "order" }));
+    spec["verify"]["scheme"] = json!("slack");
+    assert_eq!(server.api(Method::PUT, "/v1/webhooks/slack", &[], Some(spec)).await.status, StatusCode::CREATED);
+    let body = r#"{"token": "x", "challenge": "3eZbrw1a", "type": "url_verification"}"#;
+    let now = (crate::run::system_time().0 / 1_000_000).to_string();
+    let signature = format!("v0={}", sign(SECRET, &format!("v0:{now}:{body}")));
+    let headers = [("x-slack-request-timestamp", now.as_str()), ("x-slack-signature", &signature)];
+    let answer = server.posts("/hooks/slack", &headers, body).await;
+    assert_eq!((answer.status, &answer.json()["challenge"]), (StatusCode::OK, &json!("3eZbrw1a")));
+    assert_eq!(server.posts("/hooks/slack", &headers[..1], body).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(server.gets("/v1/runs/count").await.json()["count"], 0);
 }

@@ -3,6 +3,7 @@
 use crate::serve::hook::secret::Secret;
 use crate::serve::hook::verify::{Genuine, Received, Refusal, Verify};
 use http::{HeaderMap, HeaderName, HeaderValue};
+use proptest::prelude::*;
 use serde_json::json;
 
 /// A delivery, and how it is verified.
@@ -320,4 +321,22 @@ fn a_description_with_anything_unknown_is_refused() {
         assert!(serde_json::from_value::<Verify>(spec.clone()).is_err(), "{spec}");
     }
     assert_eq!(verify(&json!({ "scheme": "none" })), Verify::None { id: None });
+}
+
+proptest! {
+    /// Whatever a stranger sends in any header, and as the body, is refused, and ends nobody.
+    #[test]
+    fn no_text_is_taken_for_a_signature(
+        text in "[ -~]{0,80}|(v1|v0|t|sha256|sha512)[=,][0-9a-zA-Z+/=, ]{0,140}|t=[0-9]{1,22},v1=[0-9a-f]{0,70}",
+        other in "[0-9]{0,25}|[ -~]{0,40}",
+        body in proptest::collection::vec(any::<u8>(), 0..200),
+        now in any::<u64>(),
+    ) {
+        for vector in all() {
+            let headers = vector.headers.iter().enumerate();
+            let headers = headers.map(|(at, (name, _))| (*name, if at == 0 { text.clone() } else { other.clone() }));
+            let forged = Vector { headers: headers.collect(), body: body.clone(), ..vector };
+            prop_assert!(forged.check(now).is_err(), "{:?}", forged.headers);
+        }
+    }
 }
