@@ -33,14 +33,14 @@ impl Hooks {
     pub(in crate::serve) fn new(deliveries: DeliveryLog) -> Self {
         Self { checked: Mutex::default(), deliveries }
     }
-
-    /// How many deliveries there were since the service began, by webhook and outcome.
-    pub(in crate::serve) fn counts(&self) -> BTreeMap<(Arc<str>, Arc<str>), u64> {
-        self.deliveries.counts()
-    }
 }
 
 impl Service {
+    /// How many deliveries there were since the service began, by webhook and outcome.
+    pub fn delivery_counts(&self) -> BTreeMap<(Arc<str>, Arc<str>), u64> {
+        self.hooks.deliveries.counts()
+    }
+
     /// Returns a webhook that is ready for deliveries.
     pub(in crate::serve) fn hook(&self, name: &str) -> Answered<Arc<CheckedWebhook>> {
         let unknown = || ServeProblem::unknown(format_args!("webhook `{name}`"));

@@ -181,17 +181,18 @@ impl LinkDetail {
         for (name, value) in form_urlencoded::parse(form) {
             match &*name {
                 "choice" => choice = value.parse::<usize>().ok(),
-                "comment" => comment = value.replace("\r\n", "\n").trim().to_owned(),
+                "comment" => comment = value.replace("\r\n", "\n"),
                 _ => {}
             }
         }
+        let comment = comment.trim();
         if comment.chars().count() > TEXT_CHARS_MAX {
             return Err(BadAnswer::LongComment);
         }
         let choice = choice.and_then(|choice| self.buttons().into_iter().nth(choice)).ok_or(BadAnswer::NoChoice)?;
         let mut body = choice.body;
         if let (Value::Object(body), false) = (&mut body, comment.is_empty()) {
-            body.insert("comment".to_owned(), Value::String(comment));
+            body.insert("comment".to_owned(), Value::from(comment));
         }
         Ok(body)
     }

@@ -99,7 +99,11 @@ pub(in crate::serve) async fn receive(
         let service = Arc::clone(&service);
         tokio::spawn(async move {
             tokio::time::sleep(GATHER).await;
-            let _ = service.with_store(|service| Ok(service.hooks.deliveries.write())).await;
+            let written = service.with_store(|service| {
+                service.hooks.deliveries.write();
+                Ok(())
+            });
+            let _ = written.await;
         });
     }
     let answer = course.answer.map_err(|(problem, _)| problem)?;

@@ -184,7 +184,7 @@ async fn a_delivery_is_one_run_however_often_and_late_it_comes() {
     assert_eq!(list[8]["run"], json!(run));
     assert_eq!(list[4]["reason"], "the signature does not fit");
     assert!(list[2]["reason"].as_str().unwrap().contains("/id"), "{list}");
-    let counts = server.service.hooks.counts();
+    let counts = server.service.delivery_counts();
     assert_eq!(counts[&("orders".into(), "refused".into())], 5);
     // Another server on the folder knows the delivery.
     drop(server);
