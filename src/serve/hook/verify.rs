@@ -45,8 +45,8 @@ pub enum Verify {
         /// One secret, or two while it is changed.
         secrets: Vec<SecretSource>,
     },
-    /// Slack: `X-Slack-Signature` and `X-Slack-Request-Timestamp`. The id is the digest of the body,
-    /// which Slack sends again unchanged.
+    /// Slack: `X-Slack-Signature` and `X-Slack-Request-Timestamp`. The id is the digest of the
+    /// body, which Slack sends again unchanged.
     Slack {
         /// One secret, or two while it is changed.
         secrets: Vec<SecretSource>,
