@@ -2,8 +2,9 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, new, pause, plan, ps,
-    push, query, replay, resolve, resume, retry, rm, run, serve, signal, status, token, validate, verify,
+    backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, new, pause,
+    plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, serve, signal, status, token, validate,
+    verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -91,6 +92,10 @@ pub(in crate::cli) enum Command {
     Verify(verify::Arguments),
     /// Remove runs that have ended.
     Rm(rm::Arguments),
+    /// Copy the data folder while runs execute in it.
+    Backup(backup::Arguments),
+    /// Make a data folder of such a copy.
+    Restore(restore::Arguments),
     /// Check workflow files and show every problem with its position.
     Validate(validate::Arguments),
     /// Show what a run would do: order, grants, digests.
@@ -169,6 +174,8 @@ impl Command {
                 return Unset { data, host, cache: None, webhooks: Some(&mut command.webhooks) };
             }
             Self::Token(command) => (&mut command.data, None),
+            Self::Backup(command) => (&mut command.data, None),
+            Self::Restore(command) => (&mut command.data, None),
             Self::Validate(validate::Arguments { cache, .. })
             | Self::Plan(plan::Arguments { cache, .. })
             | Self::Graph(graph::Arguments { cache, .. })

@@ -22,9 +22,9 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, new,
-    pause, plan, ps, push, query, replay, resolve, resume, retry, rm, run, serve, signal, status, token, validate,
-    verify,
+    backup, build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls,
+    new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, serve, signal, status, token,
+    validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -64,6 +64,8 @@ pub fn main() -> ExitCode {
         Command::Replay(command) => reported(replay::replay(&command, terminal), command.json, terminal),
         Command::Verify(command) => reported(verify::verify(&command, terminal), command.json, terminal),
         Command::Rm(command) => reported(rm::rm(&command, terminal), command.json, terminal),
+        Command::Backup(command) => reported(backup::backup(&command, terminal), command.json, terminal),
+        Command::Restore(command) => reported(restore::restore(&command, terminal), command.json, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),
         Command::Plan(command) => plan::plan(&command, terminal),
         Command::Graph(command) => graph::graph(&command, terminal),

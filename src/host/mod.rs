@@ -11,6 +11,7 @@
 //! It decides nothing about processes: it passes plans to the run, and programs to the scheduler.
 
 mod ahead;
+mod backup;
 mod builder;
 pub(crate) mod component_file;
 pub(crate) mod component_store;
@@ -40,6 +41,7 @@ mod storage;
 mod workflow_file;
 mod workflow_of;
 
+pub use backup::{BackupError, BackupManifest, CopiedFile, Origin, backup, restore};
 pub use builder::HostBuilder;
 pub use component_store::ComponentStoreError;
 #[cfg(feature = "cli")]

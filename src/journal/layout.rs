@@ -24,3 +24,11 @@ pub(crate) const HOSTS: &str = "hosts";
 /// The folder of the hosts' control sockets.
 #[cfg(feature = "wasm")]
 pub(crate) const SOCKETS: &str = "sockets";
+
+/// What a copy of a data folder has: the last file that is written of it.
+#[cfg(feature = "wasm")]
+pub(crate) const BACKUP: &str = "backup.json";
+
+/// What a data folder was restored from: the file [`BACKUP`] of the copy.
+#[cfg(feature = "wasm")]
+pub(crate) const RESTORED: &str = "restored.json";

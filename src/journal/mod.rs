@@ -32,6 +32,8 @@ mod stored;
 pub use error::{DurabilityListener, StoreError};
 pub use in_memory::InMemory;
 pub use memory::{Memory, Nothing};
+#[cfg(feature = "wasm")]
+pub(crate) use sqlite::CopyError;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 pub use stored::{

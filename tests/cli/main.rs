@@ -1,6 +1,7 @@
 //! The command line as a person sees it: the real program, real components, real output.
 
 mod again;
+mod backups;
 mod building;
 mod commands;
 mod compiling;

@@ -4,6 +4,7 @@
 //! A command imports no other command. What several of them share has a file of its own, named
 //! after what it is.
 
+pub(in crate::cli) mod backup;
 pub(in crate::cli) mod build;
 pub(in crate::cli) mod cancel;
 pub(in crate::cli) mod completions;
@@ -26,6 +27,7 @@ pub(in crate::cli) mod push;
 pub(in crate::cli) mod query;
 pub(in crate::cli) mod replay;
 pub(in crate::cli) mod resolve;
+pub(in crate::cli) mod restore;
 pub(in crate::cli) mod resume;
 pub(in crate::cli) mod retry;
 pub(in crate::cli) mod rm;
@@ -39,6 +41,7 @@ pub(in crate::cli) mod verify;
 
 // What several commands share.
 mod acts;
+mod copying;
 mod fitness;
 mod launch;
 mod listing;

@@ -51,6 +51,8 @@
 //!   with any of them.
 
 mod archive;
+#[cfg(feature = "wasm")]
+mod backup;
 mod batch;
 mod blob;
 mod catalog;
@@ -83,6 +85,8 @@ mod wal_index;
 mod writer;
 
 use super::StoreError;
+#[cfg(feature = "wasm")]
+pub(crate) use backup::CopyError;
 pub use store::Sqlite;
 
 #[cfg(test)]

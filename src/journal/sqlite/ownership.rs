@@ -120,7 +120,7 @@ impl Sqlite {
 
 /// Fences a dead host, and releases its runs. Their last rows are found in one pass over the end of
 /// the log: one pass for each run would cost the square of their number.
-fn fence(change: &Connection, host: i64) -> rusqlite::Result<()> {
+pub(super) fn fence(change: &Connection, host: i64) -> rusqlite::Result<()> {
     change.execute("UPDATE host SET buried = 1 WHERE host = ?1", [host])?;
     let mut select = change.prepare("SELECT run, head, records FROM run WHERE owner = ?1")?;
     let rows = select.query_map([host], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;

@@ -360,7 +360,7 @@ pub(super) fn migrate_by(
 }
 
 /// Reads the format of a store; 0 of an empty file.
-fn format(db: &Transaction<'_>, known: i64, path: &Path) -> Result<i64, StoreError> {
+pub(super) fn format(db: &Transaction<'_>, known: i64, path: &Path) -> Result<i64, StoreError> {
     let fails = sqlite(path);
     let pragma = |name: &str| db.query_row(&format!("PRAGMA {name}"), [], |row| row.get::<_, i64>(0));
     let (application, found) = (pragma("application_id").map_err(&fails)?, pragma("user_version").map_err(&fails)?);
