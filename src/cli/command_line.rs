@@ -2,9 +2,9 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, new, pause,
-    plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, serve, signal, status, token, validate,
-    verify,
+    backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man, new,
+    pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, serve, signal, status, token,
+    validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -124,6 +124,8 @@ pub(in crate::cli) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// Print the manual, or write its pages to a folder.
+    Man(man::Arguments),
     /// Print candidates for the last word, for completion scripts.
     #[command(hide = true)]
     Complete {
@@ -140,7 +142,10 @@ impl Command {
     /// # Errors
     /// A flag, a variable of the environment or the configuration file cannot be used.
     pub(super) fn fill(&mut self, config: Option<PathBuf>) -> Result<(Settings, Option<UserError>), UserError> {
-        if matches!(self, Self::Example(_) | Self::New(_) | Self::Completions { .. } | Self::Complete { .. }) {
+        if matches!(
+            self,
+            Self::Example(_) | Self::New(_) | Self::Man(_) | Self::Completions { .. } | Self::Complete { .. }
+        ) {
             return Ok((Settings::none(), None));
         }
         let (mut settings, unusable) = Settings::read(config, matches!(self, Self::Doctor(_)))?;
@@ -186,7 +191,7 @@ impl Command {
                 return Unset { cache: Some(cache), ..Unset::default() };
             }
             Self::Dev(command) => return Unset { host: Some(&mut command.host), ..Unset::default() },
-            Self::Example(_) | Self::New(_) | Self::Completions { .. } | Self::Complete { .. } => {
+            Self::Example(_) | Self::New(_) | Self::Man(_) | Self::Completions { .. } | Self::Complete { .. } => {
                 return Unset::default();
             }
         };

@@ -23,8 +23,8 @@ use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
     backup, build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls,
-    new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, serve, signal, status, token,
-    validate, verify,
+    man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, serve, signal, status,
+    token, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -78,6 +78,7 @@ pub fn main() -> ExitCode {
         Command::Example(command) => reported(example::example(&command), command.json, terminal),
         Command::Doctor(command) => doctor::doctor(&command, &settings, unusable),
         Command::Completions { shell } => completions::completions(shell, CommandLine::command()),
+        Command::Man(command) => reported(man::man(&command, CommandLine::command()), false, terminal),
         Command::Complete { words } => completions::complete(&words),
     };
     match done {

@@ -37,6 +37,36 @@ fn ids_of_runs_and_their_steps_are_offered() {
     assert!(elsewhere.output().unwrap().stdout.is_empty(), "a word after a flag is not the first");
 }
 
+/// Each command has a page, which lists each of its options.
+#[test]
+fn the_manual_has_all_that_the_help_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = command(&["man", folder.path().to_str().unwrap()]).output().unwrap();
+    assert!(output.status.success(), "{}", transcript(&output));
+    let page = |name: &str| std::fs::read_to_string(folder.path().join(name)).unwrap().replace("\\-", "-");
+    let first = page("wfhost.1");
+    assert!(first.contains(".TH wfhost 1") && first.contains("Exit codes"), "{first}");
+    let mut count = 1;
+    let help = |words: &[&str]| String::from_utf8(command(words).output().unwrap().stdout).unwrap();
+    let all = help(&["--help"]);
+    let commands = all.split("Commands:\n").nth(1).unwrap().lines().take_while(|line| !line.is_empty());
+    for line in commands.filter(|line| line.starts_with("  ") && !line.starts_with("   ")) {
+        let name = line.split_whitespace().next().unwrap();
+        if name == "help" {
+            continue;
+        }
+        count += 1;
+        let (page, help) = (page(&format!("wfhost-{name}.1")), help(&[name, "--help"]));
+        assert!(page.contains(&format!("wfhost {name}")), "{page}");
+        for option in help.split([' ', ',', '\n', '=']).filter(|word| word.starts_with("--") && word.len() > 2) {
+            assert!(page.contains(option), "{option} of {name} is not in its page");
+        }
+    }
+    assert!(std::fs::read_dir(folder.path()).unwrap().count() >= count && count > 20);
+    let printed = command(&["man"]).output().unwrap();
+    assert_eq!(String::from_utf8(printed.stdout).unwrap().replace("\\-", "-"), first);
+}
+
 #[test]
 fn the_script_of_bash_asks_for_them() {
     let world = World::new(FLOW);

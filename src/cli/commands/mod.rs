@@ -19,6 +19,7 @@ pub(in crate::cli) mod inbox;
 pub(in crate::cli) mod inspect;
 pub(in crate::cli) mod logs;
 pub(in crate::cli) mod ls;
+pub(in crate::cli) mod man;
 pub(in crate::cli) mod new;
 pub(in crate::cli) mod pause;
 pub(in crate::cli) mod plan;
