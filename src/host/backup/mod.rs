@@ -58,7 +58,7 @@ pub struct BackupManifest {
     pub snapshots: Option<CopiedFile>,
     /// Bytes of each component, by its BLAKE3 in hexadecimal.
     pub components: BTreeMap<String, u64>,
-    /// Components that runs name and that could not be copied, and why.
+    /// Components that runs or deployed workflows name and that could not be copied, and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,
     /// Where it was copied from.

@@ -60,7 +60,7 @@ pub fn restore(
     };
     let is_here = |hash: &String| manifest.components.contains_key(hash) || manifest.missing.contains_key(hash);
     if let Some(hash) = contents.components.iter().find(|hash| !is_here(hash)) {
-        let why = format!("it does not name the component {hash}, which runs need");
+        let why = format!("it does not name the component {hash}, which the journal does");
         return Err(BackupError::Manifest { path: from.join(layout::BACKUP), why });
     }
     if let Some(file) = &manifest.snapshots {

@@ -30,7 +30,7 @@ pub(crate) struct CopyContents {
     pub(crate) runs: u64,
     /// The number of those that have not ended.
     pub(crate) unfinished: u64,
-    /// The BLAKE3 of the components that its runs name, in hexadecimal.
+    /// The BLAKE3 of the components that its runs and deployed workflows name, in hexadecimal.
     pub(crate) components: BTreeSet<String>,
 }
 
@@ -145,7 +145,8 @@ fn contents(db: &Connection) -> rusqlite::Result<CopyContents> {
     let count = |clause: &str| {
         db.query_row(&format!("SELECT count(*) FROM run {clause}"), [], |row| row.get(0)).map(i64::cast_unsigned)
     };
-    let mut select = db.prepare("SELECT DISTINCT hash FROM run_component")?;
+    let mut select =
+        db.prepare("SELECT hash FROM run_component UNION SELECT value FROM workflow, json_each(workflow.components)")?;
     let components = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     Ok(CopyContents { runs: count("")?, unfinished: count("WHERE status IS NULL")?, components })
 }
