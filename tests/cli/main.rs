@@ -19,6 +19,7 @@ mod registry;
 mod repeating;
 mod running;
 mod scripts;
+mod served;
 mod settings;
 #[path = "../faults/shim.rs"]
 mod shim;

@@ -1,5 +1,7 @@
 //! The life of a server: lock the folder, listen, deploy, resume runs, serve, drain, let runs go.
 
+use super::END_TIME_MAX;
+use super::notify::{State, notify};
 use super::tls::{TlsError, TlsFiles};
 use crate::host::{LoadError, RecoverError, Resumed};
 use crate::journal::StoreError;
@@ -23,6 +25,12 @@ const LOCK: &str = "serve.lock";
 /// How long calls in flight may take to be answered when the server ends. Unanswered ones are
 /// repeated under their keys.
 const CALL_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long a stop may take beyond the bounds of its parts.
+const MORE_TIME: Duration = Duration::from_secs(10);
+
+/// Time that a start asks the service manager for, again and again while it lasts.
+const START_TIME: Duration = Duration::from_mins(1);
 
 /// Who deploys the files of the server's folder.
 const AUTHOR: &str = "server";
@@ -172,6 +180,7 @@ pub async fn run(
                 () = service.drained() => {}
             }
             tell(ServerNotice::Draining);
+            notify(State::Stopping(CALL_TIME_MAX + END_TIME_MAX + MORE_TIME));
             service.drain();
             tokio::select! {
                 _ = terminate.recv() => {}
@@ -273,10 +282,17 @@ fn begin(
     }
     let begins = Instant::now();
     let mut runs = 0;
-    let resumed = service.host().resume_all(&mut |stored, resumed| match resumed {
-        Resumed::Run(_) => runs += 1,
-        Resumed::Failed(error) => tell(ServerNotice::NotResumed { run: &stored.id, error }),
-        Resumed::Elsewhere => {}
+    let mut asked = Instant::now();
+    let resumed = service.host().resume_all(&mut |stored, resumed| {
+        if asked.elapsed() > START_TIME / 4 {
+            asked = Instant::now();
+            notify(State::Starting(START_TIME));
+        }
+        match resumed {
+            Resumed::Run(_) => runs += 1,
+            Resumed::Failed(error) => tell(ServerNotice::NotResumed { run: &stored.id, error }),
+            Resumed::Elsewhere => {}
+        }
     });
     match resumed {
         Ok(()) => {}
@@ -284,6 +300,7 @@ fn begin(
         Err(error) => tell(ServerNotice::NotResumed { run: "", error }),
     }
     service.set_ready();
+    notify(State::Ready);
     tell(ServerNotice::Ready { runs, took: begins.elapsed() });
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! what they answer and are closed.
 
 mod life;
+mod notify;
 mod tls;
 
 pub use life::{ServerError, ServerNotice, ServerOptions, deploy_folder, run};
@@ -40,7 +41,7 @@ const HEADER_BYTES_MAX: usize = 32 << 10;
 const STREAMS_MAX: u32 = 100;
 
 /// How long requests may take to end when the service drains.
-const END_TIME_MAX: Duration = Duration::from_secs(5);
+pub(super) const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// The pause after an error of accepting: the process may have too many files open.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(100);
