@@ -1,5 +1,7 @@
 //! Waiting for the outcome of a run.
 
+use crate::host::{Outcome, RunHandle};
+use crate::process::problem::kind;
 use crate::serve::access::{Caller, Scope};
 use crate::serve::body::{Params, Segments};
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
@@ -43,13 +45,14 @@ pub(in crate::serve) async fn outcome(
     let with_payload = caller.has(Scope::RunsPayloads);
     let run = id.clone();
     service.with_store(move |service| service.run_for(&caller, &run)).await?;
-    wait_for(&service, &id, wait, with_payload).await
+    wait_for(&service, &id, None, wait, with_payload).await
 }
 
 /// Answers with the outcome of a run, or with the run when the wait is over.
 pub(in crate::serve) async fn wait_for(
     service: &Arc<Service>,
     id: &str,
+    mut handle: Option<RunHandle>,
     wait: Duration,
     with_payload: bool,
 ) -> Answered<Response> {
@@ -59,15 +62,14 @@ pub(in crate::serve) async fn wait_for(
     let until = tokio::time::Instant::now() + wait;
     loop {
         let now = tokio::time::Instant::now();
-        if let Some(run) = service.host.run_of(id) {
+        if let Some(run) = handle.take().or_else(|| service.host.run_of(id)) {
             let finished = tokio::select! {
                 outcome = run.finished() => Some(outcome),
                 () = tokio::time::sleep_until(until) => None,
                 () = service.drained() => None,
             };
             match finished {
-                // One that only left this host goes on in another.
-                Some(outcome) if outcome.status != crate::host::Status::Suspended => {
+                Some(outcome) if !has_left(&outcome) => {
                     return Ok(Json(OutcomeView::of(&outcome, with_payload)).into_response());
                 }
                 _ => return unfinished(service, id).await,
@@ -92,12 +94,14 @@ pub(in crate::serve) async fn wait_for(
     }
 }
 
+/// Returns whether a run has not ended, and only left this host: it continues in another.
+fn has_left(outcome: &Outcome) -> bool {
+    let kinds = [kind::SUSPENDED, kind::RUN_TAKEN, kind::JOURNAL_FAILED];
+    outcome.result.as_ref().is_err_and(|problem| kinds.contains(&&*problem.kind))
+}
+
 async fn unfinished(service: &Arc<Service>, id: &str) -> Answered<Response> {
     let run = id.to_owned();
-    let view = service.with_store(move |service| {
-        let stored = service.store.run(&run)?.ok_or_else(|| ServeProblem::unknown(format_args!("run `{run}`")))?;
-        let manifest = service.manifest(&run);
-        Ok(service.run_view(&stored, manifest.as_ref()))
-    });
+    let view = service.with_store(move |service| super::runs::durable_view(service, &run));
     Ok((StatusCode::ACCEPTED, Json(view.await?)).into_response())
 }

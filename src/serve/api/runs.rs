@@ -1,6 +1,6 @@
 //! Starting runs, and reading what they are.
 
-use crate::host::{LoadError, RunOptions, StartNotes};
+use crate::host::{LoadError, RunHandle, RunOptions, StartNotes};
 use crate::journal::{Filter, StoreError};
 use crate::process::Timestamp;
 use crate::run::EndStatus;
@@ -96,12 +96,15 @@ pub(in crate::serve) async fn start(
     };
     let mut response = match wait {
         None => {
-            let location = HeaderValue::from_str(&format!("/v1/runs/{}", begun.run.id));
-            let mut response = (StatusCode::CREATED, Json(begun.run)).into_response();
+            let id = begun.id.clone();
+            let run = service.with_store(move |service| durable_view(service, &id)).await?;
+            let location = HeaderValue::from_str(&format!("/v1/runs/{}", begun.id));
+            let mut response = (StatusCode::CREATED, Json(run)).into_response();
             response.headers_mut().extend(location.map(|location| (header::LOCATION, location)));
             response
         }
-        Some(wait) => super::outcome::wait_for(&service, &begun.run.id, wait, with_payload).await?,
+        // Its end is on disk after its start, so nothing but the end is waited for.
+        Some(wait) => super::outcome::wait_for(&service, &begun.id, begun.handle, wait, with_payload).await?,
     };
     if begun.is_replayed {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
@@ -111,8 +114,22 @@ pub(in crate::serve) async fn start(
 
 /// A run that has begun, now or by an earlier request.
 struct Begun {
-    run: RunView,
+    id: String,
+    /// What it is waited for by, if this request has begun it.
+    handle: Option<RunHandle>,
     is_replayed: bool,
+}
+
+/// Shows a run when its start is durable.
+pub(in crate::serve) fn durable_view(service: &Service, id: &str) -> Answered<RunView> {
+    if let Some(run) = service.host.run_of(id)
+        && !run.started(DURABLE_TIME_MAX)
+    {
+        return Err(not_durable(service));
+    }
+    let stored = service.store.run(id)?.ok_or_else(|| not_durable(service))?;
+    let manifest = service.manifest(id);
+    Ok(service.run_view(&stored, manifest.as_ref()))
 }
 
 fn begin(
@@ -150,14 +167,7 @@ fn begin(
     };
     let options = RunOptions { id: id.clone(), durable: Some(true), notes, ..RunOptions::default() };
     match service.host.start(&workflow, body.inputs, options) {
-        Ok(run) => {
-            if !run.started(DURABLE_TIME_MAX) {
-                return Err(not_durable(service));
-            }
-            let stored = service.store.run(run.id())?.ok_or_else(|| not_durable(service))?;
-            let manifest = service.manifest(run.id());
-            Ok(Some(Begun { run: service.run_view(&stored, manifest.as_ref()), is_replayed: false }))
-        }
+        Ok(run) => Ok(Some(Begun { id: run.id().to_string(), handle: Some(run), is_replayed: false })),
         Err(LoadError::Exists { id }) => existing(service, caller, &id, &request, key.is_some()).map(Some),
         Err(error) => Err(start_problem(error)),
     }
@@ -170,7 +180,7 @@ fn existing(service: &Service, caller: &Caller, id: &str, request: &str, has_key
     let manifest = service.manifest(id);
     let before = manifest.as_ref().and_then(|manifest| manifest.notes.request.as_deref());
     if before == Some(request) {
-        return Ok(Begun { run: service.run_view(&stored, manifest.as_ref()), is_replayed: true });
+        return Ok(Begun { id: stored.id.to_string(), handle: None, is_replayed: true });
     }
     let kind = if has_key { ProblemKind::KeyReused } else { ProblemKind::RunExists };
     Err(ServeProblem::new(kind).detail(format!("the run is `{id}`")))
