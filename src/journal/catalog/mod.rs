@@ -7,6 +7,7 @@ mod audit;
 mod deployments;
 mod inbox;
 mod links;
+mod schedules;
 mod tokens;
 mod webhooks;
 
@@ -14,12 +15,13 @@ pub use audit::{Audit, AuditEntry};
 pub use deployments::{Activated, ActiveVersion, Deployments, NewVersion, Version};
 pub use inbox::{Inbox, InboxFilter, InboxPlace, WaitingRun};
 pub use links::{Link, Links};
+pub use schedules::{Firing, Schedule, ScheduleWrite, Schedules, StoredSchedule};
 pub use tokens::{StoredSession, StoredToken, Tokens};
 pub use webhooks::{Delivery, Expected, StoredWebhook, Webhook, WebhookWrite, Webhooks};
 
 use super::Journal;
 
 /// A journal with everything that a service keeps.
-pub trait Catalog: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox {}
+pub trait Catalog: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox + Schedules {}
 
-impl<T: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox> Catalog for T {}
+impl<T: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox + Schedules> Catalog for T {}

@@ -5,6 +5,7 @@ mod audit;
 mod deployments;
 pub(super) mod inbox;
 mod links;
+mod schedules;
 mod tokens;
 mod webhooks;
 
