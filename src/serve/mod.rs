@@ -28,6 +28,7 @@ mod idempotency;
 mod problem;
 mod query;
 mod router;
+pub mod schedule;
 pub mod server;
 mod service;
 mod view;

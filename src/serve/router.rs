@@ -2,7 +2,8 @@
 
 use super::access::{Scope, guard};
 use super::api::{
-    components, deploy, events, host, inbox, links, outcome, problems, runs, sessions, tokens, webhooks, workflows,
+    components, deploy, events, host, inbox, links, outcome, problems, runs, schedule_acts, schedules, sessions, tokens,
+    webhooks, workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
@@ -122,6 +123,16 @@ fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
         .scope(RunsRead, routes!(webhooks::deliveries))
         .scope(Schedules, routes!(webhooks::put))
         .scope(Schedules, routes!(webhooks::remove))
+        .scope(RunsRead, routes!(schedules::list))
+        .scope(RunsRead, routes!(schedules::show))
+        .scope(RunsRead, routes!(schedules::next))
+        .scope(RunsRead, routes!(schedules::history))
+        .scope(Schedules, routes!(schedules::put))
+        .scope(Schedules, routes!(schedules::remove))
+        .scope(Schedules, routes!(schedule_acts::pause))
+        .scope(Schedules, routes!(schedule_acts::resume))
+        .scope(Schedules, routes!(schedule_acts::run))
+        .scope(Schedules, routes!(schedule_acts::backfill))
         .scope(Admin, routes!(tokens::list))
         .scope(Admin, routes!(tokens::create))
         .scope(Admin, routes!(tokens::revoke))

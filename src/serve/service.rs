@@ -67,6 +67,7 @@ pub struct Service {
     /// Every run that no host had was resumed.
     is_ready: AtomicBool,
     draining: watch::Sender<bool>,
+    pub(in crate::serve) schedules: super::schedule::Firings,
     /// Workflow files of the server's folder that cannot be used.
     faulty: Mutex<BTreeMap<String, String>>,
 }
@@ -94,6 +95,7 @@ impl Service {
             reads: Arc::new(Semaphore::new(READS_MAX)),
             is_ready: AtomicBool::new(false),
             draining: watch::channel(false).0,
+            schedules: super::schedule::Firings::default(),
             faulty: Mutex::default(),
         }))
     }
@@ -270,6 +272,11 @@ impl Service {
         let active = ActiveVersion { name, number, since: system_time(), author };
         let activated = self.store.activate(&active, expected)?;
         self.active.lock().clear();
+        if activated == Activated::Done
+            && let Err(problem) = super::schedule::sync(self, &active.name)
+        {
+            tracing::error!(workflow = active.name, problem = problem.detail, "its schedule is not up to date");
+        }
         Ok(activated)
     }
 }

@@ -11,6 +11,8 @@ pub mod links;
 pub mod outcome;
 pub mod problems;
 pub mod runs;
+pub mod schedule_acts;
+pub mod schedules;
 pub mod sessions;
 pub mod tokens;
 pub mod webhooks;

@@ -193,13 +193,21 @@ pub async fn run(
         Ok(begun) => begun,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     };
-    if begun.is_err() {
-        service.drain();
-    }
+    let firing = match &begun {
+        Ok(()) => Some(tokio::spawn(crate::serve::schedule::run(Arc::clone(&service)))),
+        Err(_) => {
+            service.drain();
+            None
+        }
+    };
     let served = match serving.await {
         Ok(served) => served,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     };
+    if let Some(firing) = firing {
+        // A run that it starts now is begun before the host lets its runs go.
+        let _ = firing.await;
+    }
     let host = service.host().clone();
     let suspended = tokio::task::spawn_blocking(move || {
         let suspended = host.suspend(CALL_TIME_MAX);
