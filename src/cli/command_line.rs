@@ -3,8 +3,8 @@
 use super::args::settings::{Settings, Unset};
 use super::commands::{
     backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man, new,
-    pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, serve, signal, status, token,
-    validate, verify,
+    pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal, status,
+    token, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -60,6 +60,8 @@ pub(in crate::cli) enum Command {
     Serve(Box<serve::Arguments>),
     /// Make, list and revoke the tokens of the service.
     Token(token::Arguments),
+    /// Show when scheduled workflows are due, and change the schedules of a service.
+    Schedule(schedule::Arguments),
     /// List runs, the newest first.
     Ls(ls::Arguments),
     /// List the runs that are executing now, in all processes of the data folder.
@@ -189,6 +191,13 @@ impl Command {
             | Self::Inspect(inspect::Arguments { cache, .. })
             | Self::Push(push::Arguments { cache, .. }) => {
                 return Unset { cache: Some(cache), ..Unset::default() };
+            }
+            Self::Schedule(schedule) => {
+                let cache = match &mut schedule.action {
+                    schedule::Action::Next(next) => Some(&mut next.cache),
+                    _ => None,
+                };
+                return Unset { cache, ..Unset::default() };
             }
             Self::Dev(command) => return Unset { host: Some(&mut command.host), ..Unset::default() },
             Self::Example(_) | Self::New(_) | Self::Man(_) | Self::Completions { .. } | Self::Complete { .. } => {

@@ -2,8 +2,8 @@
 
 use super::access::{Scope, guard};
 use super::api::{
-    components, deploy, events, host, inbox, links, outcome, problems, runs, schedule_acts, schedules, sessions, tokens,
-    webhooks, workflows,
+    components, deploy, events, host, inbox, links, outcome, problems, runs, schedule_acts, schedules, sessions,
+    tokens, webhooks, workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};

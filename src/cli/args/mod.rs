@@ -8,6 +8,7 @@ mod config;
 pub(in crate::cli) mod data;
 pub(in crate::cli) mod host;
 pub(in crate::cli) mod inputs;
+pub(in crate::cli) mod server;
 pub(in crate::cli) mod settings;
 pub(in crate::cli) mod values;
 pub(in crate::cli) mod workflow;

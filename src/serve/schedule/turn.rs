@@ -52,7 +52,7 @@ pub async fn run(service: Arc<Service>) {
     };
     // Only while firings are queued: whoever watches all runs costs each commit a little.
     let mut ended = None;
-    let prepared = service.with_store(|service| sync_all(service)).await;
+    let prepared = service.with_store(sync_all).await;
     if let Err(problem) = prepared {
         tracing::error!(problem = problem.detail, "the schedules of workflows are not up to date");
     }
@@ -309,7 +309,7 @@ fn start_queued(service: &Service, entry: &mut Entry, turn: &mut Turn) -> Answer
         };
         firing.run = (outcome != outcome::FAILED).then_some(id);
         firing.at = system_time();
-        firing.outcome = outcome.to_owned();
+        outcome.clone_into(&mut firing.outcome);
         service.store.note_firings(&name, &[firing], None, FIRINGS_MAX)?;
         service.schedules.count(&name, outcome);
     }
