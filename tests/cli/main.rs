@@ -18,6 +18,7 @@ mod kept;
 mod registry;
 mod repeating;
 mod running;
+mod scheduled;
 mod scripts;
 mod served;
 mod settings;
