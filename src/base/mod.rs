@@ -7,6 +7,8 @@ mod clock;
 pub(crate) mod foreign;
 #[cfg(feature = "wasm")]
 mod guarded;
+#[cfg(any(feature = "sqlite", feature = "wasm"))]
+mod histogram;
 mod panics;
 mod processors;
 pub(crate) mod sync;
@@ -17,6 +19,10 @@ pub use clock::{Clock, VirtualClock};
 pub(crate) use guarded::guarded;
 #[cfg(feature = "cli")]
 pub(crate) use guarded::guarded_file;
+#[cfg(any(feature = "sqlite", feature = "wasm"))]
+pub(crate) use histogram::Histogram;
+#[cfg(any(feature = "sqlite", feature = "wasm"))]
+pub use histogram::HistogramCounts;
 pub(crate) use panics::message_of;
 pub(crate) use processors::processors;
 pub(crate) use time::arithmetic;

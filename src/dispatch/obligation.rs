@@ -6,6 +6,7 @@ use crate::process::Answer;
 use crate::run::Reply;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The obligation to answer one call. However the call ends, it is answered once: dropping the
@@ -17,7 +18,8 @@ pub(super) struct AnswerObligation {
     payload_bytes_max: u64,
     /// Whether the call may be sent again: always true before the handler has seen it.
     repeatable: bool,
-    has_begun: bool,
+    /// Since when the handler sees the call, if it does.
+    begun: Option<Instant>,
 }
 
 impl AnswerObligation {
@@ -27,13 +29,13 @@ impl AnswerObligation {
         abandoned: CancellationToken,
         payload_bytes_max: u64,
     ) -> Self {
-        Self { reply: Some(reply), counters, abandoned, payload_bytes_max, repeatable: true, has_begun: false }
+        Self { reply: Some(reply), counters, abandoned, payload_bytes_max, repeatable: true, begun: None }
     }
 
     /// Notes that the handler sees the call from now on.
     pub(super) fn mark_begun(&mut self, repeatable: bool) {
         self.repeatable = repeatable;
-        self.has_begun = true;
+        self.begun = Some(Instant::now());
         Counters::add(&self.counters.running);
     }
 
@@ -76,7 +78,7 @@ impl AnswerObligation {
         } else {
             answer
         };
-        Counters::add(match (&answer, self.has_begun) {
+        Counters::add(match (&answer, self.begun.is_some()) {
             (Ok(_), _) => &self.counters.answered,
             (Err(_), true) => &self.counters.failed,
             (Err(_), false) => &self.counters.refused,
@@ -87,7 +89,8 @@ impl AnswerObligation {
 
 impl Drop for AnswerObligation {
     fn drop(&mut self) {
-        if self.has_begun {
+        if let Some(begun) = self.begun {
+            self.counters.durations.add_since(begun);
             self.counters.running.fetch_sub(1, Ordering::Relaxed);
         }
         let Some(reply) = self.reply.take() else { return };

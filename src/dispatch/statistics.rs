@@ -1,5 +1,6 @@
 //! Counts of each handler's calls.
 
+use crate::base::{Histogram, HistogramCounts};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The live counts of one handler.
@@ -12,6 +13,7 @@ pub(super) struct Counters {
     pub(super) failed: AtomicU64,
     pub(super) faults: AtomicU64,
     pub(super) abandoned: AtomicU64,
+    pub(super) durations: Histogram,
 }
 
 /// Counts of one handler's calls since the dispatcher was built.
@@ -34,6 +36,8 @@ pub struct HandlerStatistics {
     pub faults: u64,
     /// Calls that ended because their answer was no longer awaited.
     pub abandoned: u64,
+    /// How long the handler took, in microseconds: of each call that it saw and that is over.
+    pub durations: HistogramCounts,
 }
 
 impl Counters {
@@ -49,6 +53,7 @@ impl Counters {
             failed: get(&self.failed),
             faults: get(&self.faults),
             abandoned: get(&self.abandoned),
+            durations: self.durations.counts(),
         }
     }
 

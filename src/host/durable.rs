@@ -250,10 +250,11 @@ impl Host {
         workflow: &Workflow,
         inputs: &Map<String, Value>,
         notes: &StartNotes,
+        source: &str,
     ) -> Result<Box<dyn Log>, LoadError> {
         let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
         let Journal(store) = data.journal().map_err(LoadError::Journal)?;
-        let run = self.prepare_new(id, workflow, inputs, notes)?;
+        let run = self.prepare_new(id, workflow, inputs, notes, source)?;
         store.begin(&run).map_err(|error| match error {
             StoreError::Exists(id) | StoreError::Owned(id) => LoadError::Exists { id: id.to_string() },
             error => LoadError::Journal(error),
@@ -267,8 +268,10 @@ impl Host {
         workflow: &Workflow,
         inputs: &Map<String, Value>,
         notes: &StartNotes,
+        source: &str,
     ) -> Result<NewRun, LoadError> {
         self.store_components(workflow)?;
+        let source = notes.started_by.as_deref().unwrap_or(source).into();
         let (addresses, notes) = (self.shared.addresses.clone(), notes.clone());
         let version = notes.version.map(|version| version.row);
         let label = |(key, value): (&String, &String)| (key.as_str().into(), value.as_str().into());
@@ -277,7 +280,7 @@ impl Host {
         let name = manifest.name.as_str().into();
         let components = manifest.components.values().map(|hash| hash.as_str().into()).collect();
         let (id, manifest) = (Arc::clone(id), manifest.to_text());
-        Ok(NewRun { id, name, created: system_time(), manifest, components, version, labels })
+        Ok(NewRun { id, name, created: system_time(), manifest, components, version, source, labels })
     }
 
     /// Recovers a durable run of this workflow whose host is gone. Its guests are replayed when

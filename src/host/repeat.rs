@@ -153,7 +153,7 @@ impl Host {
                 budget: Some(Arc::clone(self.shared.guests.on_demand_memory())),
             },
         )?;
-        let new = self.prepare_new(&id, workflow, &inputs_of(&started), &StartNotes::default())?;
+        let new = self.prepare_new(&id, workflow, &inputs_of(&started), &StartNotes::default(), "fork")?;
         let mut first = Vec::new();
         Record::Started(Box::new(started)).encode(&mut first);
         journal.store().fork(run, &new, at, &first)?;

@@ -2,6 +2,7 @@
 
 use super::random::fill;
 use super::{Host, LoadError, Outcome, StartNotes, Workflow};
+use crate::dispatch::HandlerStatistics;
 use crate::journal;
 use crate::process::{Limits, Payload, Program};
 use crate::run::{
@@ -11,6 +12,7 @@ use crate::run::{
 use crate::scheduler::Stats;
 use crate::workflow::model::Durability;
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -110,7 +112,10 @@ impl Host {
         let Beginning { id, entry, input, inputs, origin, root } = beginning;
         let is_wanted = || self.shared.data.is_some() && workflow.plan.durability() == Durability::Journal;
         let log: Box<dyn Log> = if options.durable.unwrap_or_else(is_wanted) {
-            self.log(&id, workflow, &inputs, &options.notes)?
+            {
+                let source = if origin.is_some() { "retry" } else { "host" };
+                self.log(&id, workflow, &inputs, &options.notes, source)?
+            }
         } else if options.records {
             Box::new(journal::Memory::default())
         } else {
@@ -159,6 +164,22 @@ impl Host {
         self.shared.scheduler.lock().as_ref().map(crate::scheduler::Scheduler::stats).unwrap_or_default()
     }
 
+    /// Returns the statistics of each worker: those that a worker has of its own; the others are 0.
+    pub fn worker_stats(&self) -> Vec<Stats> {
+        self.shared.scheduler.lock().as_ref().map(crate::scheduler::Scheduler::worker_stats).unwrap_or_default()
+    }
+
+    /// Counts each handler's calls, by the handler's name.
+    pub fn call_statistics(&self) -> BTreeMap<String, HandlerStatistics> {
+        self.shared.dispatcher.statistics()
+    }
+
+    /// Returns the bytes that the processes of all runs make the host hold, except less than 16 KiB
+    /// of each run.
+    pub fn held_bytes(&self) -> u64 {
+        self.shared.kernel.held_bytes()
+    }
+
     /// Refuses new runs, cancels every run in memory, waits until all have ended or `timeout` has
     /// passed, and stops the workers. It returns how many processes had not ended. Parked runs stay
     /// as they are on disk.
@@ -189,6 +210,11 @@ impl RunHandle {
     /// Returns the run's id.
     pub fn id(&self) -> &Arc<str> {
         self.run.id()
+    }
+
+    /// Whether an operator has paused the run.
+    pub fn is_paused(&self) -> bool {
+        self.run.is_paused()
     }
 
     /// Waits until the run has ended.

@@ -27,6 +27,8 @@ mod memory;
 mod run_snapshots;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod statistics;
 mod stored;
 
 pub use error::{DurabilityListener, StoreError};
@@ -36,6 +38,8 @@ pub use memory::{Memory, Nothing};
 pub(crate) use sqlite::CopyError;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
+#[cfg(feature = "sqlite")]
+pub use statistics::{JournalStatistics, RunStatistics};
 pub use stored::{
     Filter, ListPlace, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot,
 };

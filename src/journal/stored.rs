@@ -22,6 +22,8 @@ pub struct NewRun {
     pub components: Vec<Arc<str>>,
     /// The row of the version of its workflow, if it was deployed.
     pub version: Option<u64>,
+    /// What started it, for statistics: such as `api`, `schedule`, `webhook`, `retry`, `fork`.
+    pub source: Arc<str>,
     /// By what it is found in lists: keys with their values, each key once.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
 }

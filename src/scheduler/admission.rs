@@ -155,6 +155,11 @@ impl Admission {
         self.outside.is_some() || subtract(self.capacity, permit).is_some()
     }
 
+    /// How many instances of the pool permits are given for.
+    pub(crate) fn instances_used(&self) -> u64 {
+        u64::from(self.capacity.instances.saturating_sub(self.inner.lock().free.instances))
+    }
+
     /// Gives a newcomer a permit of the pool if none has to wait for it, and returns its seat.
     pub(crate) fn take(&self, slot: Slot, permit: Permit) -> Option<PermitHolder> {
         let mut inner = self.inner.lock();

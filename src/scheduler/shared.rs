@@ -354,6 +354,16 @@ impl<C: Commit> Shared<C> {
             || self.timers.next().is_some_and(|now| next.is_none_or(|seen| now < seen))
     }
 
+    /// The counters of each worker.
+    pub(crate) fn worker_stats(&self) -> Vec<Stats> {
+        let of = |counters: &Counters| {
+            let mut stats = Stats::default();
+            stats.add(counters);
+            stats
+        };
+        self.counters[..self.workers()].iter().map(of).collect()
+    }
+
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats::default();
         for counters in &self.counters {
@@ -361,6 +371,7 @@ impl<C: Commit> Shared<C> {
         }
         stats.evictions = self.admission.evictions();
         stats.admissions_waited = self.admission.waited();
+        stats.slots_used = self.admission.instances_used();
         stats.admitting = self.admission.waiting() as u64;
         (stats.admitted_outside, stats.admissions_refused) = self.admission.beyond_the_pool();
         stats.global_queue = self.global.len() as u64;

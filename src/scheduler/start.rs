@@ -89,6 +89,12 @@ impl<C: Commit> Scheduler<C> {
         self.shared.stats()
     }
 
+    /// The counters of each worker so far: those that a worker has of its own; the others are 0.
+    #[must_use]
+    pub fn worker_stats(&self) -> Vec<Stats> {
+        self.shared.worker_stats()
+    }
+
     /// Reports that the model's clock was moved: workers that sleep until a time read it.
     #[cfg(shuttle)]
     pub fn clock_was_moved(&self) {

@@ -32,6 +32,8 @@ macro_rules! counters {
             /// Processes that were refused, since no holder gave way and there was no room outside
             /// the pool.
             pub admissions_refused: u64,
+            /// Instances that permits of the pool are given for now.
+            pub slots_used: u64,
             /// Processes that wait for a permit now.
             pub admitting: u64,
             /// Jobs in the global queue now.

@@ -7,8 +7,9 @@ use super::error::sqlite;
 use super::group::{BatchOutcome, Written, sealed, write};
 use super::heads::UnsavedHeads;
 use super::hosts::is_fenced;
-use super::queue::{Group, Queue, RunKey};
+use super::queue::{Batch, Group, Queue, RunKey};
 use super::schema::do_not_checkpoint_on_close;
+use super::statistics::{Change, Statistics};
 use super::wal::log_of;
 use crate::base::brief;
 use crate::journal::DurabilityListener;
@@ -20,7 +21,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long records gather that no caller waits for. Arbitrary: many steps, and little that a crash
 /// would take back.
@@ -48,6 +49,7 @@ pub(super) struct Shared {
     pub(super) checkpoint_signal: CheckpointSignal,
     /// Whether appending runs wait before their next step. Set under the queue's lock.
     pub(super) backlog: Arc<Backlog>,
+    pub(super) statistics: Statistics,
 }
 
 /// The files of a store, to notice when one was removed or replaced: SQLite would write on to a
@@ -98,6 +100,7 @@ impl Shared {
             host: AtomicI64::default(),
             checkpoint_signal: CheckpointSignal::default(),
             backlog: Arc::default(),
+            statistics: Statistics::default(),
         }
     }
 
@@ -167,6 +170,7 @@ impl Shared {
     /// Makes a group durable and reports it. Returns false if the store has failed.
     fn commit(&self, db: &mut Connection, group: &Group, unsaved: &mut UnsavedHeads) -> bool {
         let sealed = sealed(group);
+        let begun = Instant::now();
         let written = self.write_until_done(db, group, &sealed, unsaved);
         // Commits that another thread has found to be invalid are not reported.
         if self.has_failed() {
@@ -178,6 +182,8 @@ impl Shared {
             Ok(None) => return self.fail(StoreError::HostFenced),
             Err(error) => return self.fail(sqlite(&self.path)(error)),
         };
+        self.statistics.commits.add_since(begun);
+        self.statistics.group_records.add(group.values().map(Batch::len).sum());
         written.note(unsaved);
         self.count_pages(group, &sealed);
         self.report(self.record_outcomes(written, group));
@@ -240,6 +246,7 @@ impl Shared {
         let mut queue = self.queue.lock();
         queue.group_done();
         let mut reports = Vec::with_capacity(written.outcomes.len());
+        let mut changes = Vec::new();
         for (run, outcome) in written.outcomes {
             let batch = &group[&run];
             let Some(known) = queue.known.get_mut(&run) else { continue };
@@ -249,7 +256,13 @@ impl Shared {
                     known.row = row;
                     known.shared_row.store(row.unwrap_or(0), Relaxed);
                     known.head = head;
-                    known.new = None;
+                    let name = &known.name;
+                    if let Some(new) = known.new.take() {
+                        changes.push(Change::Began { name: Arc::clone(name), source: Arc::clone(&new.source) });
+                    }
+                    if let Some(end) = batch.ended {
+                        changes.push(Change::Ended { name: Arc::clone(name), created: known.created, end });
+                    }
                     known.durable += batch.len();
                     let end = u64::from(batch.ended.is_some());
                     if batch.len() + end > 0 {
@@ -266,6 +279,8 @@ impl Shared {
                 queue.remove(run);
             }
         }
+        drop(queue);
+        self.statistics.note(changes);
         reports
     }
 

@@ -78,6 +78,7 @@ mod rows;
 mod run_log;
 mod schema;
 mod snapshots;
+mod statistics;
 mod store;
 mod sweep;
 mod wal;

@@ -36,8 +36,10 @@ impl Sqlite {
             let records = self.records_or_release(&db, &run, id)?;
             let inbox = inbox::pending(&db, run.row).map_err(&fails)?;
             let manifest = db.query_row("SELECT about FROM about WHERE run = ?1", [run.row], |row| row.get(0));
+            let name = db.query_row("SELECT name FROM run WHERE run = ?1", [run.row], |row| row.get::<_, String>(0));
             let known = KnownRun {
                 id: id.into(),
+                name: name.map_err(&fails)?.into(),
                 row: Some(run.row),
                 created: run.created,
                 epoch,

@@ -15,6 +15,8 @@ pub(super) struct RunKey(u64);
 /// What the writer knows of a run.
 pub(super) struct KnownRun {
     pub(super) id: Arc<str>,
+    /// The name of its workflow.
+    pub(super) name: Arc<str>,
     /// Its row in the table of runs; `None` if it is still to be made.
     pub(super) row: Option<i64>,
     /// When it was created, in microseconds since 1970.
@@ -37,6 +39,7 @@ impl KnownRun {
         let id = Arc::clone(&run.id);
         Self {
             id,
+            name: Arc::clone(&run.name),
             row: None,
             created: run.created.0.cast_signed(),
             epoch: 1,

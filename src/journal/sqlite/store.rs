@@ -6,7 +6,7 @@ use super::schema::{connect, make_folder, migrate};
 use super::writer::Writer;
 use super::{StoreError, wal};
 use crate::journal::run_snapshots::RunSnapshots;
-use crate::journal::{DurabilityListener, layout};
+use crate::journal::{DurabilityListener, JournalStatistics, layout};
 use crate::run::SnapshotStore;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
@@ -85,6 +85,15 @@ impl Sqlite {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.shared.queue.lock().full
+    }
+
+    /// Returns what this process has counted since it opened the store.
+    #[must_use]
+    pub fn statistics(&self) -> JournalStatistics {
+        let queue = self.0.shared.queue.lock();
+        let state = (queue.bytes as u64, queue.full, queue.failed.is_some());
+        drop(queue);
+        self.0.shared.statistics.read(self.0.path(), state)
     }
 
     /// Returns the logs of SQLite that were damaged or gone when the store was opened, each with
