@@ -25,6 +25,7 @@ mod body;
 mod feed;
 pub mod hook;
 mod idempotency;
+pub mod metrics;
 mod problem;
 mod query;
 mod router;

@@ -2,8 +2,8 @@
 
 use super::access::{Scope, guard};
 use super::api::{
-    components, deploy, events, host, inbox, links, outcome, problems, runs, schedule_acts, schedules, sessions,
-    tokens, webhooks, workflows,
+    components, deploy, events, host, inbox, links, metrics, outcome, problems, runs, schedule_acts, schedules,
+    sessions, tokens, webhooks, workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
@@ -84,7 +84,7 @@ struct Head;
 type NeedsTable = Vec<(String, String, Needs)>;
 
 fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
-    use Scope::{Admin, Deploy, RunsAct, RunsPayloads, RunsRead, RunsResolve, RunsStart, Schedules};
+    use Scope::{Admin, Deploy, Metrics, RunsAct, RunsPayloads, RunsRead, RunsResolve, RunsStart, Schedules};
     let start = Routes {
         service: Arc::clone(service),
         router: OpenApiRouter::with_openapi(Head::openapi()),
@@ -139,6 +139,7 @@ fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
         .scope(Admin, routes!(host::audit))
         .scope(Admin, routes!(host::drain))
         .scope(RunsRead, routes!(host::show))
+        .scope(Metrics, routes!(metrics::show))
         .add(Needs::Nothing, routes!(sessions::open))
         .add(Needs::Nothing, routes!(sessions::close))
         .add(Needs::Nothing, routes!(host::alive))
@@ -155,10 +156,12 @@ fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
 pub fn router(service: &Arc<Service>) -> axum::Router {
     let (router, _) = routes(service);
     let (router, _) = router.split_for_parts();
+    let counted = Arc::clone(service);
     router
         .fallback(unknown)
         .method_not_allowed_fallback(not_allowed)
         .layer(from_fn(finish))
+        .layer(from_fn(move |request: Request, next: Next| super::metrics::count(Arc::clone(&counted), request, next)))
         .with_state(Arc::clone(service))
 }
 

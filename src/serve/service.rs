@@ -5,6 +5,7 @@ use super::access::token::TokenCache;
 use super::access::{Caller, token};
 use super::hook::DeliveryLog;
 use super::hook::hooks::Hooks;
+use super::metrics::Requests;
 use super::problem::{Answered, ProblemKind, ServeProblem};
 use crate::host::{Host, LoadError, RecoverError, Workflow};
 use crate::journal::StoreError;
@@ -63,6 +64,7 @@ pub struct Service {
     pub(in crate::serve) hooks: Hooks,
     pub(in crate::serve) waits: Arc<Semaphore>,
     pub(in crate::serve) streams: Arc<Semaphore>,
+    pub(in crate::serve) requests: Requests,
     reads: Arc<Semaphore>,
     /// Every run that no host had was resumed.
     is_ready: AtomicBool,
@@ -92,6 +94,7 @@ impl Service {
             loaded: Mutex::default(),
             waits: Arc::new(Semaphore::new(WAITS_MAX)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            requests: Requests::default(),
             reads: Arc::new(Semaphore::new(READS_MAX)),
             is_ready: AtomicBool::new(false),
             draining: watch::channel(false).0,
@@ -108,6 +111,11 @@ impl Service {
     /// The journal.
     pub fn store(&self) -> &Arc<dyn Catalog> {
         &self.store
+    }
+
+    /// How many streams of events are open.
+    pub(in crate::serve) fn open_streams(&self) -> usize {
+        STREAMS_MAX.saturating_sub(self.streams.available_permits())
     }
 
     /// Notes that every run that no host had was resumed.

@@ -8,6 +8,7 @@ pub mod events;
 pub mod host;
 pub mod inbox;
 pub mod links;
+pub mod metrics;
 pub mod outcome;
 pub mod problems;
 pub mod runs;

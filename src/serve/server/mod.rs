@@ -130,6 +130,7 @@ async fn connection(
     router: axum::Router,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) {
+    let _open = service.requests.connection();
     let mut builder = Builder::new(TokioExecutor::new());
     builder
         .http1()
