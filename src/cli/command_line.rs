@@ -4,7 +4,7 @@ use super::args::settings::{Settings, Unset};
 use super::commands::{
     backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man, new,
     pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal, status,
-    token, validate, verify,
+    token, trace, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -74,6 +74,8 @@ pub(in crate::cli) enum Command {
     Logs(logs::Arguments),
     /// Show everything that happened in a run, record by record.
     History(history::Arguments),
+    /// Draw a run over time, for Perfetto.
+    Trace(trace::Arguments),
     /// Cancel a run.
     Cancel(cancel::Arguments),
     /// Pause a run until it is resumed.
@@ -170,6 +172,7 @@ impl Command {
             Self::Status(command) => (&mut command.data, None),
             Self::Logs(command) => (&mut command.data, None),
             Self::History(command) => (&mut command.data, None),
+            Self::Trace(command) => (&mut command.data, None),
             Self::Cancel(command) => (&mut command.act.data, None),
             Self::Pause(command) => (&mut command.act.data, None),
             Self::Signal(command) => (&mut command.act.data, None),

@@ -24,7 +24,7 @@ use command_line::{Command, CommandLine};
 use commands::{
     backup, build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls,
     man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal,
-    status, token, validate, verify,
+    status, token, trace, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -54,6 +54,7 @@ pub fn main() -> ExitCode {
         Command::Inbox(command) => reported(inbox::inbox(&command, terminal), command.json, terminal),
         Command::Status(command) => reported(status::status(&command, terminal), command.json, terminal),
         Command::Logs(command) => reported(logs::logs(&command, terminal), command.json, terminal),
+        Command::Trace(command) => reported(trace::trace(&command, terminal), false, terminal),
         Command::History(command) => reported(history::history(&command, terminal), command.json, terminal),
         Command::Cancel(command) => reported(cancel::cancel(&command, terminal), false, terminal),
         Command::Pause(command) => reported(pause::pause(&command, terminal), false, terminal),

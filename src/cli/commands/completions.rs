@@ -16,9 +16,9 @@ use clap_complete::Shell;
 const RUNS_MAX: u32 = 200;
 
 /// Commands whose first word is a run.
-const ON_RUNS: [&str; 13] = [
+const ON_RUNS: [&str; 14] = [
     "resume", "status", "logs", "history", "cancel", "pause", "signal", "query", "resolve", "retry", "fork", "replay",
-    "verify",
+    "verify", "trace",
 ];
 
 const BASH: &str = r#"
