@@ -26,6 +26,8 @@ mod feed;
 pub mod hook;
 mod idempotency;
 pub mod metrics;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 mod problem;
 mod query;
 mod router;
