@@ -60,6 +60,12 @@ impl CallContext {
         &self.call.idempotency_key
     }
 
+    /// Returns the call's place in a trace, if the run belongs to one: the header `traceparent` of
+    /// W3C Trace Context.
+    pub fn traceparent(&self) -> Option<&Arc<str>> {
+        self.call.traceparent.as_ref()
+    }
+
     /// Returns the grants of the process.
     pub fn grants(&self) -> &Grants {
         &self.call.grants

@@ -74,6 +74,7 @@ fn call(handler: &str, tag: u64, args: Payload) -> OutgoingCall {
         idempotency_key: format!("run/{tag}").into(),
         grants: Grants(Arc::new(grants)),
         limits: Arc::new(Limits::default()),
+        traceparent: None,
     }
 }
 

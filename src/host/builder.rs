@@ -242,6 +242,7 @@ impl HostBuilder {
             engines: self.engines.or_else(super::script::engines_folder),
             jq,
             dispatcher,
+            traces_calls: std::sync::atomic::AtomicBool::new(false),
             natives,
             components: Mutex::default(),
             translations: Mutex::default(),

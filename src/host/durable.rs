@@ -54,6 +54,8 @@ pub(super) struct OwnedRun {
     pub(super) pending: Vec<Mail>,
     /// Takes its further records.
     pub(super) log: Box<dyn Log>,
+    /// The place of its start in a trace, if it has one.
+    pub(super) traceparent: Option<String>,
 }
 
 /// Why a run is not recovered.
@@ -307,7 +309,8 @@ impl Host {
             let why = format!("record 1: it is of the run {:?}", started.run);
             return Err(StoreError::Damaged { run: id.into(), why }.into());
         }
-        Ok(OwnedRun { records, pending: owned.inbox, log: owned.log })
+        let traceparent = RunManifest::read(&owned.manifest).ok().and_then(|manifest| manifest.notes.traceparent);
+        Ok(OwnedRun { records, pending: owned.inbox, log: owned.log, traceparent })
     }
 
     fn recover_without_note(
@@ -316,14 +319,14 @@ impl Host {
         id: &str,
         options: RunOptions,
     ) -> Result<RunHandle, RecoverError> {
-        let OwnedRun { records, pending, log } = self.own_records(id)?;
+        let OwnedRun { records, pending, log, traceparent } = self.own_records(id)?;
         let spec = RecoverySpec {
             root: self.root_for(workflow, &records),
             programs: (*workflow.programs).clone(),
             left: pending,
             unless_paused: options.unless_paused,
             log,
-            effects: Arc::clone(&self.shared.dispatcher) as _,
+            effects: self.effects(id, traceparent.as_deref()),
             sink: options.sink,
             watcher: options.watcher,
         };

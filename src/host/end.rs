@@ -34,7 +34,7 @@ impl Host {
     }
 
     fn recover_to_end(&self, id: &str, reason: &str) -> Result<RunHandle, RecoverError> {
-        let OwnedRun { records, pending, log } = self.own_records(id)?;
+        let OwnedRun { records, pending, log, .. } = self.own_records(id)?;
         let Some(Started { root, programs, .. }) = records.first().and_then(Record::started) else {
             return Err(RecoveryError::Empty.into());
         };

@@ -39,6 +39,7 @@ mod snapshots;
 mod spans;
 mod start;
 mod storage;
+mod traced_calls;
 mod workflow_file;
 mod workflow_of;
 
@@ -60,7 +61,7 @@ pub use projection::{Line, RunProjection};
 pub use repeat::{ForkOptions, PreparedRetry, ReplayOptions, RerunError, RetryOptions};
 pub use runs::{ActError, Acted, Resumed};
 pub use snapshots::VerifyRunError;
-pub use spans::{Flow, RunSpans, Span, SpanEnd, SpanId, SpanKind, Traced};
+pub use spans::{Flow, RunSpans, Span, SpanEnd, SpanId, SpanKind, TraceContext, TraceId, Traced};
 pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNotice;
 pub(crate) use workflow_file::read as read_definition;
@@ -95,6 +96,8 @@ struct Shared {
     engines: Option<std::path::PathBuf>,
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
+    /// Whether handlers are told the trace of each run.
+    traces_calls: std::sync::atomic::AtomicBool,
     natives: BTreeMap<String, Arc<dyn Program>>,
     /// The folder of durable runs.
     data: Option<durable::DataFolder>,

@@ -121,6 +121,7 @@ impl Host {
         } else {
             Box::new(journal::Nothing)
         };
+        let effects = self.effects(&id, options.notes.traceparent.as_deref());
         let spec = RunSpec {
             id,
             seed: options.seed.unwrap_or_else(|| self.shared.random.bytes()),
@@ -132,7 +133,7 @@ impl Host {
             bounds: Bounds::default(),
             programs: (*workflow.programs).clone(),
             log,
-            effects: Arc::clone(&self.shared.dispatcher) as _,
+            effects,
             sink: options.sink,
             watcher: options.watcher,
             origin,

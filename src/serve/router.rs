@@ -14,6 +14,7 @@ use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
 use std::sync::Arc;
+use tracing::Instrument as _;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -193,7 +194,8 @@ async fn not_allowed() -> ServeProblem {
 async fn finish(request: Request, next: Next) -> Response {
     let id = super::server::request_id();
     let is_api = request.uri().path().starts_with("/v1");
-    let mut response = next.run(request).await;
+    let span = tracing::info_span!("request", "request-id" = %id, token = tracing::field::Empty);
+    let mut response = next.run(request).instrument(span).await;
     if let Some(mut problem) = response.extensions_mut().remove::<ServeProblem>() {
         let kept: Vec<_> = [header::ALLOW]
             .into_iter()

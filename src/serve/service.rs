@@ -6,6 +6,8 @@ use super::access::{Caller, token};
 use super::hook::DeliveryLog;
 use super::hook::hooks::Hooks;
 use super::metrics::Requests;
+#[cfg(feature = "otlp")]
+use super::otlp::{Exporter, OtlpError, OtlpOptions};
 use super::problem::{Answered, ProblemKind, ServeProblem};
 use crate::host::{Host, LoadError, RecoverError, Workflow};
 use crate::journal::StoreError;
@@ -65,6 +67,8 @@ pub struct Service {
     pub(in crate::serve) waits: Arc<Semaphore>,
     pub(in crate::serve) streams: Arc<Semaphore>,
     pub(in crate::serve) requests: Requests,
+    #[cfg(feature = "otlp")]
+    pub(in crate::serve) exporter: std::sync::OnceLock<Exporter>,
     reads: Arc<Semaphore>,
     /// Every run that no host had was resumed.
     is_ready: AtomicBool,
@@ -95,6 +99,8 @@ impl Service {
             waits: Arc::new(Semaphore::new(WAITS_MAX)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             requests: Requests::default(),
+            #[cfg(feature = "otlp")]
+            exporter: std::sync::OnceLock::new(),
             reads: Arc::new(Semaphore::new(READS_MAX)),
             is_ready: AtomicBool::new(false),
             draining: watch::channel(false).0,
@@ -111,6 +117,16 @@ impl Service {
     /// The journal.
     pub fn store(&self) -> &Arc<dyn Catalog> {
         &self.store
+    }
+
+    /// Sends the traces of its runs to a collector from now on. Call it once, on a runtime.
+    ///
+    /// # Errors
+    /// Says what is wrong with the options.
+    #[cfg(feature = "otlp")]
+    pub fn export_traces(&self, options: &OtlpOptions) -> Result<(), OtlpError> {
+        let _ = self.exporter.set(Exporter::start(&self.host, options)?);
+        Ok(())
     }
 
     /// How many streams of events are open.

@@ -5,12 +5,15 @@ use crate::cli::args::data::DataArguments;
 use crate::cli::args::host::HostArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
+use crate::cli::report::host_log;
 use crate::cli::report::journal::recovery_error;
 use crate::cli::report::warnings::Warnings;
 use crate::cli::terminal::{Terminal, say};
 use crate::host::RecoverError;
 use crate::serve::access::guard::Addresses;
 use crate::serve::hook::spec::WebhookSpec;
+#[cfg(feature = "otlp")]
+use crate::serve::otlp::OtlpOptions;
 use crate::serve::server::{ServerError, ServerNotice, ServerOptions, TlsFiles, run};
 use crate::serve::{Service, ServiceOptions};
 use clap::{Args, ValueHint};
@@ -59,6 +62,10 @@ pub(in crate::cli) struct Arguments {
     /// The webhooks of the configuration file.
     #[arg(skip)]
     pub(in crate::cli) webhooks: BTreeMap<String, WebhookSpec>,
+    /// Collector of traces, such as `http://localhost:4318` [default: OTEL_EXPORTER_OTLP_ENDPOINT].
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "URL")]
+    pub(in crate::cli) otlp: Option<String>,
     #[command(flatten)]
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
@@ -66,6 +73,7 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
+    host_log::begin();
     let fault = |error: std::io::Error| UserError::new(kind::HOST_FAULT, format!("no threads can be started: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(fault)?;
     let builder = command.host.host(processors()).data(command.data.required()?).runtime(runtime.handle().clone());
@@ -89,6 +97,8 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
         behind_proxy: command.behind_proxy,
         workflows: command.workflows.clone(),
         webhooks: command.webhooks.clone(),
+        #[cfg(feature = "otlp")]
+        traces: traces(command),
     };
     let tell = Arc::new(move |notice: ServerNotice<'_>| show(terminal, notice));
     let served = runtime.block_on(run(service, options, tell));
@@ -97,6 +107,21 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
     runtime.shutdown_background();
     served.map_err(refused)?;
     Ok(Exit::Success)
+}
+
+/// Where traces go, by the flag or the variables of OpenTelemetry. Keys are in a variable alone:
+/// everybody on the machine can read flags.
+#[cfg(feature = "otlp")]
+fn traces(command: &Arguments) -> Option<OtlpOptions> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let endpoint = command.otlp.clone().or_else(|| variable("OTEL_EXPORTER_OTLP_ENDPOINT"))?;
+    let headers = variable("OTEL_EXPORTER_OTLP_HEADERS").unwrap_or_default();
+    let pairs = headers.split(',').filter_map(|pair| pair.split_once('='));
+    Some(OtlpOptions {
+        endpoint,
+        headers: pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect(),
+        service: variable("OTEL_SERVICE_NAME").unwrap_or_else(|| "wfhost".to_owned()),
+    })
 }
 
 /// Prints what the server tells.

@@ -166,7 +166,10 @@ impl Http {
     }
 
     async fn call(&self, args: Payload, context: CallContext) -> Result<Payload, Problem> {
-        let request = Request::read(&args, context.idempotency_key(), &self.config)?;
+        let mut request = Request::read(&args, context.idempotency_key(), &self.config)?;
+        if let Some(Ok(place)) = context.traceparent().map(|place| http::HeaderValue::from_str(place)) {
+            request.headers.entry("traceparent").or_insert(place);
+        }
         drop(args);
         let grants: &Grants = context.grants();
         let is_granted = |method: &http::Method, url: &url::Url| {

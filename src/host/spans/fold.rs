@@ -88,6 +88,12 @@ impl RunSpans {
         id_in(run, "started", Pid::ROOT, b"")
     }
 
+    /// The id of the span of a command: of a call, say.
+    #[must_use]
+    pub fn command_id(run: &str, pid: Pid, tag: Tag) -> SpanId {
+        id_in(run, "command", pid, &tag.0.to_le_bytes())
+    }
+
     fn id(&self, kind: &str, pid: Pid, rest: &[u8]) -> SpanId {
         id_in(&self.run, kind, pid, rest)
     }
@@ -206,7 +212,7 @@ impl RunSpans {
 
     fn span(&self, kind: SpanKind, name: &str, (pid, tag): (Pid, Option<Tag>), parent: SpanId, at: Timestamp) -> Span {
         let id = match tag {
-            Some(tag) => self.id("command", pid, &tag.0.to_le_bytes()),
+            Some(tag) => Self::command_id(&self.run, pid, tag),
             None => self.process_id(pid),
         };
         let name = name.chars().take(NAME_CHARS_MAX).collect();

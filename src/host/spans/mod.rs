@@ -7,8 +7,10 @@
 //!
 //! A span is reported when it ends. [`RunSpans::finish`] reports those that have not ended.
 
+mod context;
 mod fold;
 
+pub use context::{TraceContext, TraceId};
 pub use fold::RunSpans;
 
 use crate::process::{Pid, Tag, Timestamp};

@@ -26,6 +26,8 @@ pub struct OutgoingCall {
     pub grants: Grants,
     /// The limits of the process: they bound the answer's payload.
     pub limits: Arc<Limits>,
+    /// The call's place in a trace: the header `traceparent` of W3C Trace Context.
+    pub traceparent: Option<Arc<str>>,
 }
 
 /// Where a handler sends its answer. Only the first answer counts; a reply that is dropped unused

@@ -137,6 +137,7 @@ impl State {
             idempotency_key: key,
             grants,
             limits,
+            traceparent: None,
         })));
     }
 

@@ -82,6 +82,7 @@ pub(in crate::serve) async fn scoped(
     };
     match caller.and_then(|caller| caller.check(scope).map(|()| caller)) {
         Ok(caller) => {
+            tracing::Span::current().record("token", caller.token());
             request.extensions_mut().insert(caller);
             next.run(request).await
         }

@@ -1,6 +1,7 @@
 //! Starting runs, and reading what they are.
 
 use crate::host::{LoadError, RunHandle, RunOptions, StartNotes};
+use crate::host::{LoadError, RunOptions, StartNotes, TraceContext};
 use crate::journal::{Filter, StoreError};
 use crate::process::Timestamp;
 use crate::run::EndStatus;
@@ -13,7 +14,7 @@ use crate::serve::service::{Deployed, Service};
 use crate::serve::view::{OutcomeView, RunDetail, RunView};
 use axum::Json;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -79,9 +80,11 @@ pub(in crate::serve) async fn start(
     Key(key): Key,
     Segments(name): Segments<String>,
     Params(params): Params<StartParams>,
+    headers: HeaderMap,
     JsonBody(body): JsonBody<StartRun>,
 ) -> Answered<Response> {
     caller.check_workflow(&name)?;
+    let traceparent = traceparent(&headers);
     let wait = query::wait(params.wait.as_deref())?;
     if service.is_draining() {
         return Err(ServeProblem::new(ProblemKind::Draining).retry_after(5));
@@ -90,7 +93,8 @@ pub(in crate::serve) async fn start(
         return Err(ServeProblem::new(ProblemKind::DiskFull).retry_after(30));
     }
     let with_payload = caller.has(Scope::RunsPayloads) || wait.is_some();
-    let begun = service.with_store(move |service| begin(service, &caller, &name, key.as_deref(), body, params.dry_run));
+    let begun = service
+        .with_store(move |service| begin(service, &caller, &name, key.as_deref(), traceparent, body, params.dry_run));
     let Some(begun) = begun.await? else {
         return Ok(Json(serde_json::json!({ "fits": true })).into_response());
     };
@@ -137,6 +141,7 @@ fn begin(
     caller: &Caller,
     name: &str,
     key: Option<&str>,
+    traceparent: Option<String>,
     body: StartRun,
     dry_run: bool,
 ) -> Answered<Option<Begun>> {
@@ -163,7 +168,7 @@ fn begin(
         started_by: Some("api".to_owned()),
         author: Some(caller.name().to_owned()),
         request: Some(request.clone()),
-        traceparent: None,
+        traceparent,
     };
     let options = RunOptions { id: id.clone(), durable: Some(true), notes, ..RunOptions::default() };
     match service.host.start(&workflow, body.inputs, options) {
@@ -171,6 +176,12 @@ fn begin(
         Err(LoadError::Exists { id }) => existing(service, caller, &id, &request, key.is_some()).map(Some),
         Err(error) => Err(start_problem(error)),
     }
+}
+
+/// The place of a start in its caller's trace, if it has one that can be read.
+pub(in crate::serve) fn traceparent(headers: &HeaderMap) -> Option<String> {
+    let given = headers.get("traceparent")?.to_str().ok()?;
+    TraceContext::read(given).map(|_| given.trim().to_owned())
 }
 
 /// The run of an earlier request.

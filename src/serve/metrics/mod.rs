@@ -84,6 +84,7 @@ pub const METRICS: &[Metric] = &[
     histogram("wfhost_http_request_duration_seconds", "How long a request took until its answer began."),
     gauge("wfhost_http_connections", "Connections that are open."),
     gauge("wfhost_sse_clients", "Streams of events that are open."),
+    counter("wfhost_otlp_spans_total", "Spans of traces, accepted by the collector or dropped."),
     counter("process_cpu_seconds_total", "Time on processors, of the user and the system."),
     gauge("process_start_time_seconds", "When the process started, in seconds since 1970."),
     gauge("process_resident_memory_bytes", "Memory in use."),

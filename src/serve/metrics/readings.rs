@@ -70,6 +70,13 @@ pub(super) fn read(service: &Service, samples: &mut Samples) {
     if let Ok(Some(statistics)) = host.journal().map(|journal| journal.map(|journal| journal.store().statistics())) {
         journal(statistics, samples);
     }
+    #[cfg(feature = "otlp")]
+    if let Some(exporter) = service.exporter.get() {
+        let (sent, dropped) = exporter.counts();
+        for (outcome, count) in [("sent", sent), ("dropped", dropped)] {
+            samples.count("wfhost_otlp_spans_total", label("outcome", outcome), count);
+        }
+    }
     samples.level("wfhost_sse_clients", Vec::new(), service.open_streams() as u64);
 }
 

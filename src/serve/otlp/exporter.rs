@@ -101,6 +101,7 @@ impl Exporter {
     /// Says what is wrong with the options.
     pub fn start(host: &Host, options: &OtlpOptions) -> Result<Self, OtlpError> {
         let destination = Destination::new(options)?;
+        host.trace_calls();
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         let queue = Arc::new(Queue { sender, sent: AtomicU64::new(0), dropped: AtomicU64::new(0) });
         let sending = tokio::spawn(send_all(destination, receiver, Arc::clone(&queue)));

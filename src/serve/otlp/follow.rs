@@ -1,8 +1,8 @@
 //! Follows the durable records of runs, and makes spans of them.
 
-use super::context::TraceContext;
 use super::exporter::Queue;
-use crate::host::{Host, RunSpans, Traced};
+use super::message::{beginning, message};
+use crate::host::{Host, RunSpans, TraceContext, Traced};
 use crate::journal::{Filter, Journal as _, StoreError};
 use crate::process::Timestamp;
 use crate::run::{Record, system_time};
@@ -157,8 +157,8 @@ fn read(host: &Host, run: &Arc<str>, known: Option<Followed>, queue: &Queue) -> 
 
 fn put(queue: &Queue, context: &TraceContext, run: &str, traced: &Traced) {
     match traced {
-        Traced::Began(span) => queue.put(context.beginning(run, span)),
-        Traced::Ended(span) => queue.put(context.message(run, span)),
+        Traced::Began(span) => queue.put(beginning(context, run, span)),
+        Traced::Ended(span) => queue.put(message(context, run, span)),
         Traced::Stepped { .. } | Traced::Flow(_) => {}
     }
 }

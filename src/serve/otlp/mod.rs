@@ -11,14 +11,13 @@
 //! - **I2** No payload is sent: names, kinds, times and ids only.
 //! - **I3** A trace whose caller has not sampled it is not sent.
 
-mod context;
 mod exporter;
 mod follow;
+mod message;
 mod messages;
 
 #[cfg(doc)]
 use crate::host::RunSpans;
-pub use context::{TraceContext, TraceId};
 pub use exporter::{Exporter, OtlpError, OtlpOptions};
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! Traces of a real server, decoded by a collector on loopback.
 
 use super::messages::{ExportRequest, Scalar, Span};
-use super::{Exporter, OtlpOptions, TraceContext, TraceId};
-use crate::host::{Host, RunOptions, RunSpans, SpanId, StartNotes};
+use super::{Exporter, OtlpOptions};
+use crate::host::{Host, RunOptions, RunSpans, SpanId, StartNotes, TraceContext, TraceId};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
@@ -52,11 +52,10 @@ async fn take(State(state): State<Arc<Mutex<Collector>>>, headers: HeaderMap, bo
     StatusCode::OK
 }
 
-async fn collector() -> (Arc<Mutex<Collector>>, OtlpOptions) {
-    let state = Arc::new(Mutex::new(Collector::default()));
-    let router = axum::Router::new().route("/v1/traces", axum::routing::post(take)).with_state(Arc::clone(&state));
+/// Serves on loopback. Returns the URL.
+async fn serve(router: axum::Router) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let endpoint = format!("http://{}/", listener.local_addr().unwrap());
+    let url = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let service = TowerToHyperService::new(router.clone());
@@ -65,6 +64,13 @@ async fn collector() -> (Arc<Mutex<Collector>>, OtlpOptions) {
             });
         }
     });
+    url
+}
+
+async fn collector() -> (Arc<Mutex<Collector>>, OtlpOptions) {
+    let state = Arc::new(Mutex::new(Collector::default()));
+    let router = axum::Router::new().route("/v1/traces", axum::routing::post(take)).with_state(Arc::clone(&state));
+    let endpoint = format!("{}/", serve(router).await);
     let headers = vec![("x-key".to_owned(), "k1".to_owned())];
     (state, OtlpOptions { endpoint, headers, service: "shop".to_owned() })
 }
@@ -176,24 +182,42 @@ async fn after_a_crash_the_same_ids_are_sent_again_and_no_others() {
     assert!(all.iter().all(|span| span.trace_id == TraceId::of_run("order-1").0));
 }
 
-#[test]
-fn a_header_is_read_as_the_standard_says() {
-    let good = TraceContext::read(PARENT).unwrap();
-    assert!(good.is_sampled && !TraceContext::read(UNSAMPLED).unwrap().is_sampled);
-    assert_eq!(TraceContext::read("cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-what").unwrap(), good);
-    for bad in [
-        "",
-        "00",
-        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331",
-        "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more",
-        "ff-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-        "00-0AF7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
-        "00-00000000000000000000000000000000-b7ad6b7169203331-01",
-        "00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01",
-        "00-0af7651916cd43dd8448eb211c80319-b7ad6b7169203331-01",
-        "00-0af7651916cd43dd8448eb211c80319é-b7ad6b7169203331-01",
-    ] {
-        assert_eq!(TraceContext::read(bad), None, "{bad}");
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_of_a_run_goes_on_its_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (state, options) = collector().await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let target = {
+        let seen = Arc::clone(&seen);
+        let answer = move |headers: HeaderMap| async move {
+            seen.lock().push(headers["traceparent"].to_str().unwrap().to_owned());
+            "ok"
+        };
+        serve(axum::Router::new().route("/", axum::routing::get(answer))).await
+    };
+    let permissions = vec!["127.0.0.1".parse().unwrap()];
+    let http = crate::dispatch::http::HttpConfig { permissions, ..Default::default() };
+    let host = Host::builder().workers(1).data(folder.path()).http(http);
+    let host = host.runtime(tokio::runtime::Handle::current()).build().unwrap();
+    let text = format!(
+        "name: fetch\nallow: {{ http: [ \"GET http://127.0.0.1/*\" ] }}\nsteps:\n  - {{ id: a, call: http, with: {{ url: \"{target}/\" }} }}\n  \
+         - {{ id: b, call: http, with: {{ url: \"{target}/\", headers: {{ traceparent: own }} }}, needs: [a] }}\n"
+    );
+    let text = text.replace("http://127.0.0.1/*", &format!("{target}/*"));
+    let workflow = host.parse("fetch.yaml", &text, Path::new(".")).unwrap();
+    let _exporter = Exporter::start(&host, &options).unwrap();
+    for (id, traceparent) in [("with", Some(PARENT)), ("without", None)] {
+        let notes = StartNotes { traceparent: traceparent.map(str::to_owned), ..StartNotes::default() };
+        let options = RunOptions { id: Some(id.to_owned()), durable: Some(true), notes, ..RunOptions::default() };
+        let outcome = host.start(&workflow, serde_json::Map::new(), options).unwrap().finished().await;
+        assert!(outcome.result.is_ok(), "{:?}", outcome.result);
+        let spans = until(&state, id, "fetch").await;
+        let sent = std::mem::take(&mut *seen.lock());
+        assert_eq!(sent.len(), 2);
+        assert_eq!(sent[1], "own", "the step's own header is sent");
+        let context = TraceContext::read(&sent[0]).unwrap();
+        assert_eq!(context.trace, TraceContext::of_run(id, traceparent).trace);
+        let calls = spans.iter().filter(|span| span.span_id == context.parent.unwrap().0);
+        assert_eq!(calls.map(|span| (&*span.name, span.kind)).collect::<Vec<_>>(), [("http", 3)], "{spans:#?}");
     }
-    assert_eq!(TraceContext::of_run("r", Some("nonsense")).trace, TraceId::of_run("r"));
 }

@@ -8,6 +8,8 @@ use crate::journal::StoreError;
 use crate::journal::catalog::Activated;
 use crate::run::system_time;
 use crate::serve::hook::spec::WebhookSpec;
+#[cfg(feature = "otlp")]
+use crate::serve::otlp::{OtlpError, OtlpOptions};
 use crate::serve::service::Service;
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
@@ -31,6 +33,10 @@ const MORE_TIME: Duration = Duration::from_secs(10);
 
 /// Time that a start asks the service manager for, again and again while it lasts.
 const START_TIME: Duration = Duration::from_mins(1);
+/// How long spans that wait may take to be sent when the server ends. The next server sends the
+/// rest again.
+#[cfg(feature = "otlp")]
+const TRACE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Who deploys the files of the server's folder.
 const AUTHOR: &str = "server";
@@ -48,6 +54,9 @@ pub struct ServerOptions {
     pub workflows: Option<PathBuf>,
     /// The webhooks of its configuration, by their names.
     pub webhooks: BTreeMap<String, WebhookSpec>,
+    /// Where it sends the traces of its runs.
+    #[cfg(feature = "otlp")]
+    pub traces: Option<OtlpOptions>,
 }
 
 /// What a server tells whoever has started it.
@@ -146,6 +155,10 @@ pub enum ServerError {
         #[source]
         error: io::Error,
     },
+    /// Traces cannot be sent.
+    #[cfg(feature = "otlp")]
+    #[error("traces cannot be sent: {0}")]
+    Otlp(#[from] OtlpError),
     /// The operating system gives no signals.
     #[error("signals cannot be waited for: {0}")]
     Signals(io::Error),
@@ -165,6 +178,10 @@ pub async fn run(
     check_open(&service, &options, &tell)?;
     let mut terminate = signal(SignalKind::terminate()).map_err(ServerError::Signals)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(ServerError::Signals)?;
+    #[cfg(feature = "otlp")]
+    if let Some(options) = &options.traces {
+        service.export_traces(options)?;
+    }
     let listeners = listen(&options, &tell).await?;
     let serving = tokio::spawn(super::serve(Arc::clone(&service), listeners, options.tls.clone()));
     let begins = tokio::task::spawn_blocking({
@@ -215,6 +232,10 @@ pub async fn run(
         suspended
     });
     let suspended = suspended.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    #[cfg(feature = "otlp")]
+    if let Some(exporter) = service.exporter.get() {
+        exporter.flush(TRACE_TIME_MAX).await;
+    }
     begun?;
     served?;
     suspended?;

@@ -74,6 +74,7 @@ impl Client {
             idempotency_key: format!("run/fetch/0/1/{tag}").into(),
             grants: Grants(Arc::new(BTreeMap::from([("http".to_owned(), self.grants.clone())]))),
             limits: Arc::new(self.limits.clone()),
+            traceparent: None,
         };
         if let Dispatched::Answered(answer) = self.dispatcher.dispatch(call, reply.clone()) {
             reply.answer(answer);
