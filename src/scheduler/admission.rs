@@ -155,11 +155,6 @@ impl Admission {
         self.outside.is_some() || subtract(self.capacity, permit).is_some()
     }
 
-    /// How many instances of the pool permits are given for.
-    pub(crate) fn instances_used(&self) -> u64 {
-        u64::from(self.capacity.instances.saturating_sub(self.inner.lock().free.instances))
-    }
-
     /// Gives a newcomer a permit of the pool if none has to wait for it, and returns its seat.
     pub(crate) fn take(&self, slot: Slot, permit: Permit) -> Option<PermitHolder> {
         let mut inner = self.inner.lock();
@@ -438,10 +433,10 @@ impl Admission {
         self.evictions.load(Ordering::Relaxed)
     }
 
-    /// The number of processes admitted outside the pool, and of those refused.
-    pub(crate) fn beyond_the_pool(&self) -> (u64, u64) {
+    /// The number of processes admitted outside the pool, of those refused, and of used instances.
+    pub(crate) fn beyond_the_pool(&self) -> (u64, u64, u64) {
         let inner = self.inner.lock();
-        (inner.admitted_outside, inner.refused)
+        (inner.admitted_outside, inner.refused, u64::from(self.capacity.instances - inner.free.instances))
     }
 }
 

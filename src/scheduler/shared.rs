@@ -371,9 +371,8 @@ impl<C: Commit> Shared<C> {
         }
         stats.evictions = self.admission.evictions();
         stats.admissions_waited = self.admission.waited();
-        stats.slots_used = self.admission.instances_used();
         stats.admitting = self.admission.waiting() as u64;
-        (stats.admitted_outside, stats.admissions_refused) = self.admission.beyond_the_pool();
+        (stats.admitted_outside, stats.admissions_refused, stats.slots_used) = self.admission.beyond_the_pool();
         stats.global_queue = self.global.len() as u64;
         stats.local_deques = self.thieves.iter().map(|thief| thief.len() as u64).sum();
         stats.timers = self.timers.len() as u64;

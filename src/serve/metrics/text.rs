@@ -28,8 +28,8 @@ impl Format {
         }
     }
 
-    /// A text of OpenMetrics in this format. In that of Prometheus a family of counters has the name
-    /// of its samples, and there is no kind for information.
+    /// A text of OpenMetrics in this format. In that of Prometheus a family of counters has the
+    /// name of its samples, and there is no kind for information.
     pub(super) fn of(self, open_metrics: String) -> String {
         if self == Self::OpenMetrics {
             return open_metrics;

@@ -17,7 +17,8 @@ const GATHER: Duration = Duration::from_millis(100);
 /// Records that are read at a time.
 const PAGE: usize = 1_000;
 
-/// Runs whose state is kept to make further spans. Those of others is read from their records again.
+/// Runs whose state is kept to make further spans. That of others is read from their records
+/// again.
 const FOLLOWED_MAX: usize = 10_000;
 
 /// Runs that ended this long before the server began, or later, are sent again: it may have been
