@@ -2,9 +2,7 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man, new,
-    pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal, status,
-    token, trace, validate, verify,
+    backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal, status, token, top, trace, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -74,6 +72,8 @@ pub(in crate::cli) enum Command {
     Logs(logs::Arguments),
     /// Show everything that happened in a run, record by record.
     History(history::Arguments),
+    /// Show what a server does, in a table that changes.
+    Top(top::Arguments),
     /// Draw a run over time, for Perfetto.
     Trace(trace::Arguments),
     /// Cancel a run.
@@ -204,6 +204,7 @@ impl Command {
             }
             Self::Dev(command) => return Unset { host: Some(&mut command.host), ..Unset::default() },
             Self::Example(_) | Self::New(_) | Self::Man(_) | Self::Completions { .. } | Self::Complete { .. } => {
+            Self::Top(_) | Self::Example(_) | Self::New(_) | Self::Completions { .. } | Self::Complete { .. } => {
                 return Unset::default();
             }
         };

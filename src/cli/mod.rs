@@ -22,9 +22,7 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    backup, build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls,
-    man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal,
-    status, token, trace, validate, verify,
+    backup, build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal, status, token, top, trace, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -54,6 +52,7 @@ pub fn main() -> ExitCode {
         Command::Inbox(command) => reported(inbox::inbox(&command, terminal), command.json, terminal),
         Command::Status(command) => reported(status::status(&command, terminal), command.json, terminal),
         Command::Logs(command) => reported(logs::logs(&command, terminal), command.json, terminal),
+        Command::Top(command) => reported(top::top(&command, terminal), false, terminal),
         Command::Trace(command) => reported(trace::trace(&command, terminal), false, terminal),
         Command::History(command) => reported(history::history(&command, terminal), command.json, terminal),
         Command::Cancel(command) => reported(cancel::cancel(&command, terminal), false, terminal),

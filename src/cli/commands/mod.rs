@@ -38,6 +38,7 @@ pub(in crate::cli) mod serve;
 pub(in crate::cli) mod signal;
 pub(in crate::cli) mod status;
 pub(in crate::cli) mod token;
+pub(in crate::cli) mod top;
 pub(in crate::cli) mod trace;
 pub(in crate::cli) mod validate;
 pub(in crate::cli) mod verify;

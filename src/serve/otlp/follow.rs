@@ -42,7 +42,7 @@ struct Followed {
 pub(super) async fn follow(host: Host, queue: Arc<Queue>) {
     let Some(mut changes) = host.watch_all() else { return };
     let mut followed = HashMap::new();
-    let mut changed = blocking(&host, |host| unsent(host)).await;
+    let mut changed = blocking(&host, unsent).await;
     loop {
         let (taken, into) = (std::mem::take(&mut followed), Arc::clone(&queue));
         followed = blocking(&host, move |host| Ok(read_all(host, changed, taken, &into))).await;
@@ -67,7 +67,7 @@ pub(super) async fn follow(host: Host, queue: Arc<Queue>) {
 /// More changed than is remembered: all unfinished runs are looked at again.
 async fn missed_some(host: &Host, queue: &Queue, missed: u64) -> BTreeSet<Arc<str>> {
     queue.note_missed(missed);
-    blocking(host, |host| unsent(host)).await
+    blocking(host, unsent).await
 }
 
 /// Reads the folder on a thread for that.
@@ -110,7 +110,9 @@ fn read_all(
         }
     }
     if followed.values().filter(|one| one.spans.is_some()).count() > FOLLOWED_MAX {
-        followed.values_mut().for_each(|one| one.spans = None);
+        for one in followed.values_mut() {
+            one.spans = None;
+        }
     }
     followed
 }

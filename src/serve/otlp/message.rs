@@ -8,7 +8,7 @@ pub(super) fn beginning(context: &TraceContext, run: &str, span: &Span) -> messa
     let mut begun = message(context, run, span);
     begun.parent_span_id = span.id.0.to_vec();
     begun.span_id = RunSpans::beginning_id(run).0.to_vec();
-    begun.name = "started".to_owned();
+    "started".clone_into(&mut begun.name);
     begun
 }
 

@@ -38,6 +38,7 @@ pub(super) struct Scope {
     pub(super) version: String,
 }
 
+#[allow(clippy::struct_field_names, reason = "the names are those of the standard")]
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Span {
     #[prost(bytes = "vec", tag = "1")]
