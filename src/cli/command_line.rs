@@ -2,7 +2,9 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal, status, token, top, trace, validate, verify,
+    backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man, new,
+    pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal, status,
+    token, top, trace, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -203,8 +205,12 @@ impl Command {
                 return Unset { cache, ..Unset::default() };
             }
             Self::Dev(command) => return Unset { host: Some(&mut command.host), ..Unset::default() },
-            Self::Example(_) | Self::New(_) | Self::Man(_) | Self::Completions { .. } | Self::Complete { .. } => {
-            Self::Top(_) | Self::Example(_) | Self::New(_) | Self::Completions { .. } | Self::Complete { .. } => {
+            Self::Top(_)
+            | Self::Example(_)
+            | Self::New(_)
+            | Self::Man(_)
+            | Self::Completions { .. }
+            | Self::Complete { .. } => {
                 return Unset::default();
             }
         };

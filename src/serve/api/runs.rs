@@ -1,7 +1,6 @@
 //! Starting runs, and reading what they are.
 
-use crate::host::{LoadError, RunHandle, RunOptions, StartNotes};
-use crate::host::{LoadError, RunOptions, StartNotes, TraceContext};
+use crate::host::{LoadError, RunHandle, RunOptions, StartNotes, TraceContext};
 use crate::journal::{Filter, StoreError};
 use crate::process::Timestamp;
 use crate::run::EndStatus;
