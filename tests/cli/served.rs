@@ -54,7 +54,7 @@ fn a_service_reports_its_states_and_is_restored_with_what_is_deployed() {
     let token = text.split_whitespace().find(|word| word.starts_with("wfh_")).expect("a token").to_owned();
     let socket = folder.path().join("notify");
     let manager = UnixDatagram::bind(&socket).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    manager.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let workflows = Path::new(&world.file).parent().unwrap().to_str().unwrap();
     let serve = |arguments: &[&str]| -> (Going, SocketAddr) {
         let address = free();

@@ -35,7 +35,9 @@ fn spans(records: &[Record]) -> (Vec<Span>, Vec<Span>) {
             to.push(span);
         }
     };
-    records.iter().for_each(|record| spans.apply(record, &mut |traced| into(&mut ended, traced)));
+    for record in records {
+        spans.apply(record, &mut |traced| into(&mut ended, traced));
+    }
     spans.finish(Timestamp(0), &mut |traced| into(&mut open, traced));
     (ended, open)
 }

@@ -159,7 +159,9 @@ async fn after_a_crash_the_same_ids_are_sent_again_and_no_others() {
     run.finished().await;
     let all = until(&state, "order-1", "order").await;
     let mut by_id: BTreeMap<&[u8], Vec<&Span>> = BTreeMap::new();
-    all.iter().for_each(|span| by_id.entry(&span.span_id).or_default().push(span));
+    for span in &all {
+        by_id.entry(&span.span_id).or_default().push(span);
+    }
     for (id, spans) in &by_id {
         assert!(spans.iter().all(|span| *span == spans[0]), "{id:?} is two spans: {spans:#?}");
     }

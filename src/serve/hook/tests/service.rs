@@ -135,7 +135,7 @@ impl Drop for Server {
 fn sign(secret: &str, message: &str) -> String {
     let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
     let tag = ring::hmac::sign(&key, message.as_bytes());
-    tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    super::hex(tag.as_ref())
 }
 
 /// The description of a webhook with the secret in a file of the folder.

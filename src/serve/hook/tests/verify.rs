@@ -226,7 +226,7 @@ fn what_is_sent_again_with_a_new_signature_is_recognised() {
     let sign = |message: &[u8], secret: &str| {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
         let tag = ring::hmac::sign(&key, message);
-        tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        super::hex(tag.as_ref())
     };
     let mut again = stripe();
     let at = again.at + 3600;
