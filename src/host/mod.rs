@@ -33,6 +33,7 @@ mod random;
 #[cfg(feature = "serve")]
 pub(crate) mod record_json;
 mod repeat;
+mod retry_json;
 mod runs;
 pub(crate) mod script;
 mod snapshots;

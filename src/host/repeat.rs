@@ -39,6 +39,8 @@ pub struct ForkOptions {
     /// Whether calls that were in flight at the cut are sent again under their keys, including
     /// those that are not safe to repeat.
     pub resend: bool,
+    /// What is noted of the start of the new run.
+    pub notes: StartNotes,
 }
 
 /// How a run is retried.
@@ -127,7 +129,7 @@ impl Host {
     /// Fails if there is no such run or record, the run has ended there, the changed parts diverge,
     /// the inputs do not fit, or the new run cannot be written.
     pub fn fork(&self, workflow: &Workflow, run: &str, options: ForkOptions) -> Result<Arc<str>, RerunError> {
-        let ForkOptions { at, id, substituted, inputs, resend } = options;
+        let ForkOptions { at, id, substituted, inputs, resend, notes } = options;
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
         let journal = self.journal().map_err(RecoverError::from)?.ok_or(RecoverError::NoJournal)?;
         let records = journal.records(run)?;
@@ -153,7 +155,7 @@ impl Host {
                 budget: Some(Arc::clone(self.shared.guests.on_demand_memory())),
             },
         )?;
-        let new = self.prepare_new(&id, workflow, &inputs_of(&started), &StartNotes::default(), "fork")?;
+        let new = self.prepare_new(&id, workflow, &inputs_of(&started), &notes, "fork")?;
         let mut first = Vec::new();
         Record::Started(Box::new(started)).encode(&mut first);
         journal.store().fork(run, &new, at, &first)?;

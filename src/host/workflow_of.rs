@@ -3,7 +3,7 @@
 use super::durable::DataFolder;
 use super::load::ComponentLocation;
 use super::script::{ENGINE, of_release};
-use super::{Host, LoadError, RecoverError, RunManifest, Workflow, component_file, component_store};
+use super::{Host, LoadError, RecoverError, Workflow, component_file, component_store};
 use crate::workflow::plan::{self, Unchecked};
 use crate::workflow::syntax::Source;
 use bytes::Bytes;
@@ -30,7 +30,7 @@ impl Host {
     pub fn workflow_with(&self, id: &str, others: &BTreeMap<String, PathBuf>) -> Result<Workflow, RecoverError> {
         let (data, journal) = self.opened()?;
         let manifest = journal.manifest(id).inspect_err(|error| journal.note_damage(id, error))?;
-        let others = self.by_source(&manifest, others)?;
+        let others = self.by_source(&manifest.file, &manifest.source, others)?;
         let stored = stored_components(data, &manifest.file, &manifest.components, &others).map_err(|error| {
             let error = RecoverError::Workflow(error);
             journal.note_damage(id, &error);
@@ -69,6 +69,36 @@ impl Host {
             is_other: false,
         };
         self.parse_where(file, source, &find)
+    }
+
+    /// Loads the workflow of a durable run, with other components in place of some, by the names
+    /// that the workflow gives them: each the digest of one that is stored in the folder.
+    ///
+    /// # Errors
+    /// As [`Self::workflow_of`] and [`Self::load_replaced`].
+    pub fn workflow_replaced(&self, id: &str, others: &BTreeMap<String, String>) -> Result<Workflow, RecoverError> {
+        if others.is_empty() {
+            return self.workflow_of(id);
+        }
+        let (_, journal) = self.opened()?;
+        let manifest = journal.manifest(id).inspect_err(|error| journal.note_damage(id, error))?;
+        self.load_replaced(&manifest.file, &manifest.source, manifest.components, others)
+    }
+
+    /// As [`Self::load_stored`], with other components in place of some, by the names that the
+    /// workflow gives them.
+    ///
+    /// # Errors
+    /// As [`Self::load_stored`]; also fails if there is no component with such a name.
+    pub fn load_replaced(
+        &self,
+        file: &str,
+        source: &str,
+        mut components: BTreeMap<String, String>,
+        others: &BTreeMap<String, String>,
+    ) -> Result<Workflow, RecoverError> {
+        components.extend(self.by_source(file, source, others)?);
+        self.load_stored(file, source, &components).map_err(RecoverError::Workflow)
     }
 
     /// Returns the number of bytes of a component that is stored in the folder of durable runs.
@@ -128,20 +158,21 @@ impl Host {
         Ok(digests)
     }
 
-    /// Maps files from the names of the components that they replace, which people use, to their
-    /// sources, by which components are found.
-    fn by_source(
+    /// Maps what replaces components from their names, which people use, to their sources, by which
+    /// components are found.
+    fn by_source<T: Clone>(
         &self,
-        manifest: &RunManifest,
-        others: &BTreeMap<String, PathBuf>,
-    ) -> Result<BTreeMap<String, PathBuf>, RecoverError> {
+        file: &str,
+        source: &str,
+        others: &BTreeMap<String, T>,
+    ) -> Result<BTreeMap<String, T>, RecoverError> {
         if others.is_empty() {
             return Ok(BTreeMap::new());
         }
         // The names are in the text: no component is loaded for them.
-        let plan = plan::load(&Source::new(&manifest.file, &manifest.source), &self.shared.jq, &Unchecked)
+        let plan = plan::load(&Source::new(file, source), &self.shared.jq, &Unchecked)
             .map_err(|problems| RecoverError::Workflow(LoadError::Definition(problems)))?;
-        let find = |(name, path): (&String, &PathBuf)| {
+        let find = |(name, other): (&String, &T)| {
             let known = plan.components.iter().find(|component| *component.name == **name);
             let component = known.ok_or_else(|| {
                 let names = plan.components.iter().map(|component| &*component.name);
@@ -149,7 +180,7 @@ impl Host {
                 let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
                 RecoverError::NoComponent { name: name.clone(), known }
             })?;
-            Ok((component.source.clone(), path.clone()))
+            Ok((component.source.clone(), other.clone()))
         };
         others.iter().map(find).collect()
     }

@@ -50,6 +50,11 @@ pub(in crate::serve) fn run_id(caller: &Caller, workflow: &str, key: &str) -> St
     derived('k', &[caller.name(), workflow, key])
 }
 
+/// The id of the run that a caller makes of another under a key: `act` is what it does with it.
+pub(in crate::serve) fn rerun_id(caller: &Caller, act: &str, run: &str, key: &str) -> String {
+    derived('k', &[caller.name(), act, run, key])
+}
+
 /// An id derived from texts: a letter and 130 bits of their BLAKE3.
 pub(in crate::serve) fn derived(letter: char, parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();
@@ -79,8 +84,12 @@ pub(in crate::serve) fn request_digest(
     inputs: &serde_json::Map<String, Value>,
     labels: &BTreeMap<String, String>,
 ) -> String {
-    let value = serde_json::json!([workflow, version, sorted(&Value::from(inputs.clone())), labels]);
-    blake3::hash(value.to_string().as_bytes()).to_hex().to_string()
+    digest(&serde_json::json!([workflow, version, inputs, labels]))
+}
+
+/// A digest of a request, whatever the order of its keys.
+pub(in crate::serve) fn digest(request: &Value) -> String {
+    blake3::hash(sorted(request).to_string().as_bytes()).to_hex().to_string()
 }
 
 /// The same value with its keys in order.

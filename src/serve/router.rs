@@ -2,8 +2,8 @@
 
 use super::access::{Scope, guard};
 use super::api::{
-    components, deploy, events, host, inbox, links, metrics, outcome, problems, runs, schedule_acts, schedules,
-    sessions, tokens, webhooks, workflows,
+    acts, components, deploy, events, host, inbox, links, metrics, outcome, problems, replay, reruns, runs,
+    schedule_acts, schedules, sessions, tokens, webhooks, workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
@@ -85,13 +85,19 @@ struct Head;
 type NeedsTable = Vec<(String, String, Needs)>;
 
 fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
-    use Scope::{Admin, Deploy, Metrics, RunsAct, RunsPayloads, RunsRead, RunsResolve, RunsStart, Schedules};
     let start = Routes {
         service: Arc::clone(service),
         router: OpenApiRouter::with_openapi(Head::openapi()),
         table: Vec::new(),
     };
-    let all = start
+    let all = server_routes(trigger_routes(run_routes(deployed_routes(start))));
+    (all.router, all.table)
+}
+
+/// Workflows, their versions and components.
+fn deployed_routes(routes: Routes) -> Routes {
+    use Scope::{Deploy, RunsRead};
+    routes
         .scope(RunsRead, routes!(workflows::list))
         .scope(RunsRead, routes!(workflows::show))
         .scope(RunsRead, routes!(workflows::versions))
@@ -101,6 +107,12 @@ fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
         .scope(Deploy, routes!(deploy::remove))
         .scope(Deploy, routes!(components::upload))
         .scope(Deploy, routes!(components::show))
+}
+
+/// Runs, and acting on them.
+fn run_routes(routes: Routes) -> Routes {
+    use Scope::{RunsAct, RunsPayloads, RunsRead, RunsResolve, RunsStart};
+    routes
         .scope(RunsStart, routes!(runs::start))
         .scope(RunsRead, routes!(runs::list))
         .scope(RunsRead, routes!(runs::count))
@@ -112,12 +124,21 @@ fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
         .scope(RunsPayloads, routes!(events::events))
         .scope(RunsPayloads, routes!(events::query))
         .scope(RunsRead, routes!(events::queries))
-        .scope(RunsAct, routes!(super::api::acts::signal))
-        .scope(RunsAct, routes!(super::api::acts::cancel))
-        .scope(RunsAct, routes!(super::api::acts::pause))
-        .scope(RunsAct, routes!(super::api::acts::resume))
-        .scope(RunsResolve, routes!(super::api::acts::resolve))
+        .scope(RunsAct, routes!(acts::signal))
+        .scope(RunsAct, routes!(acts::cancel))
+        .scope(RunsAct, routes!(acts::pause))
+        .scope(RunsAct, routes!(acts::resume))
+        .scope(RunsResolve, routes!(acts::resolve))
+        .scope(RunsAct, routes!(reruns::retry))
+        .scope(RunsAct, routes!(reruns::fork))
+        .scope(RunsAct, routes!(replay::replay))
         .scope(RunsAct, routes!(links::create))
+}
+
+/// What starts runs by itself, and what waits for a person.
+fn trigger_routes(routes: Routes) -> Routes {
+    use Scope::{RunsRead, Schedules};
+    routes
         .scope(RunsRead, routes!(inbox::list))
         .scope(RunsRead, routes!(webhooks::list))
         .scope(RunsRead, routes!(webhooks::show))
@@ -134,6 +155,12 @@ fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
         .scope(Schedules, routes!(schedule_acts::resume))
         .scope(Schedules, routes!(schedule_acts::run))
         .scope(Schedules, routes!(schedule_acts::backfill))
+}
+
+/// The server itself, and what needs no token.
+fn server_routes(routes: Routes) -> Routes {
+    use Scope::{Admin, Metrics, RunsRead};
+    routes
         .scope(Admin, routes!(tokens::list))
         .scope(Admin, routes!(tokens::create))
         .scope(Admin, routes!(tokens::revoke))
@@ -149,8 +176,7 @@ fn routes(service: &Arc<Service>) -> (OpenApiRouter<Arc<Service>>, NeedsTable) {
         .add(Needs::Nothing, routes!(links::show))
         .add(Needs::Nothing, routes!(links::answer))
         .add(Needs::Nothing, routes!(problems::explain))
-        .add(Needs::Nothing, routes!(problems::document));
-    (all.router, all.table)
+        .add(Needs::Nothing, routes!(problems::document))
 }
 
 /// The API of a service, to be mounted or served.

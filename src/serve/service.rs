@@ -27,6 +27,9 @@ const WAITS_MAX: usize = 10_000;
 /// Requests that may read the folder at one time.
 const READS_MAX: usize = 64;
 
+/// Requests that may execute recorded steps again at one time: it takes as long as the run took.
+const REPLAYS_MAX: usize = 4;
+
 /// Streams of events that may be open at one time.
 const STREAMS_MAX: usize = 2_000;
 
@@ -66,6 +69,7 @@ pub struct Service {
     pub(in crate::serve) hooks: Hooks,
     pub(in crate::serve) waits: Arc<Semaphore>,
     pub(in crate::serve) streams: Arc<Semaphore>,
+    pub(in crate::serve) replays: Arc<Semaphore>,
     pub(in crate::serve) requests: Requests,
     #[cfg(feature = "otlp")]
     pub(in crate::serve) exporter: std::sync::OnceLock<Exporter>,
@@ -98,6 +102,7 @@ impl Service {
             loaded: Mutex::default(),
             waits: Arc::new(Semaphore::new(WAITS_MAX)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+            replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
             requests: Requests::default(),
             #[cfg(feature = "otlp")]
             exporter: std::sync::OnceLock::new(),

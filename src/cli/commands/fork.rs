@@ -48,6 +48,7 @@ pub(in crate::cli) fn fork(command: &Arguments, terminal: Terminal) -> anyhow::R
             substituted: !command.others.is_empty() || command.changes.workflow.is_some(),
             inputs: inputs.clone(),
             resend: command.resend,
+            ..ForkOptions::default()
         };
         let new = host.fork(workflow, id, fork).map_err(|error| rerun_error(error, id))?;
         let (watch, watcher) = session.watcher_of(host, &new);

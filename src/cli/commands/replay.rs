@@ -11,7 +11,6 @@ use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say}
 use crate::host::ReplayOptions;
 use crate::run::{Difference, Replay as Answer, Unrepeatable};
 use clap::Args;
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 #[derive(Args, Debug)]
@@ -74,28 +73,11 @@ pub(in crate::cli) fn replay(command: &Arguments, terminal: Terminal) -> Result<
     });
     let answer = answer.map_err(|error| unreadable(&error))?;
     if command.json {
-        print_json(&to_json(&answer))?;
+        print_json(&answer.to_json())?;
     } else {
         tell(&answer, terminal)?;
     }
     Ok(if matches!(answer, Answer::Same { .. }) { Exit::Success } else { Exit::Failed })
-}
-
-fn to_json(answer: &Answer) -> Value {
-    let named = |answer: &str, rest: Value| {
-        let mut value = json!({ "answer": answer });
-        if let (Some(members), Value::Object(rest)) = (value.as_object_mut(), rest) {
-            members.extend(rest);
-        }
-        value
-    };
-    match answer {
-        Answer::Same { steps, fuel_differs, records } => {
-            named("same", json!({ "steps": steps, "fuel-differs": fuel_differs, "records": records }))
-        }
-        Answer::Diverged(difference) => named("diverged", json!(difference)),
-        Answer::CannotReplay(unrepeatable) => named("cannot-replay", json!(unrepeatable)),
-    }
 }
 
 fn tell(answer: &Answer, terminal: Terminal) -> std::io::Result<()> {

@@ -6,7 +6,6 @@ use crate::cli::terminal::{print, print_json, printable};
 use crate::host::PreparedRetry;
 use crate::run::Reuse;
 use crate::workflow::interpreter::{ItemKeys, RerunReason, StepFate};
-use serde_json::{Value, json};
 use std::fmt::Write as _;
 
 /// Prints it.
@@ -15,7 +14,7 @@ use std::fmt::Write as _;
 /// Fails if the output cannot be written.
 pub(in crate::cli) fn print_plan(run: &str, retrial: &PreparedRetry, is_json: bool) -> anyhow::Result<Exit> {
     if is_json {
-        print_json(&view(run, retrial))?;
+        print_json(&retrial.to_json(run))?;
     } else {
         print(&text(retrial))?;
     }
@@ -103,42 +102,4 @@ fn reason(why: &RerunReason) -> String {
         RerunReason::Store => "it may have written to kv, which starts empty".to_owned(),
         RerunReason::New => "a new step".to_owned(),
     }
-}
-
-fn view(run: &str, retrial: &PreparedRetry) -> Value {
-    let key = |ItemKeys { item, key, reuse }: &ItemKeys| json!({ "item": item, "key": key, "reuse": reuse });
-    let steps = retrial.repetition.steps.iter().map(|step| {
-        let mut view = json!({
-            "id": &*step.id,
-            "before": step.before,
-            "now": if step.reason.is_some() { "runs-again" } else { "taken-over" },
-        });
-        if let Some(why) = &step.reason {
-            view["why"] = match why {
-                RerunReason::NotSucceeded => json!({ "kind": "ended" }),
-                RerunReason::Requested => json!({ "kind": "asked" }),
-                RerunReason::Needs(step) => json!({ "kind": "needs", "step": &**step }),
-                RerunReason::Changed(keys) => json!({ "kind": "changed", "keys": keys }),
-                RerunReason::Inputs(names) => json!({ "kind": "inputs", "inputs": names }),
-                RerunReason::Store => json!({ "kind": "store" }),
-                RerunReason::New => json!({ "kind": "new" }),
-            };
-        }
-        if let Some((taken, total)) = step.items {
-            view["items"] = json!({ "taken-over": taken, "total": total });
-        }
-        if !step.keys.is_empty() {
-            view["keys"] = step.keys.iter().map(key).collect();
-            view["keys-total"] = step.keys_total.into();
-        }
-        view
-    });
-    let gone = retrial.repetition.gone.iter().map(|(id, status)| json!({ "id": &**id, "before": status }));
-    json!({
-        "run": run,
-        "steps": steps.collect::<Vec<_>>(),
-        "gone": gone.collect::<Vec<_>>(),
-        "undeclared": retrial.undeclared,
-        "signals": retrial.repetition.signals,
-    })
 }

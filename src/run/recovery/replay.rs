@@ -9,6 +9,7 @@ use super::rebuild::{Rebuild, RebuildError};
 use crate::process::{Body, Budget, Pid, Problem, Program, Status};
 use crate::run::record::kinds::{Record, Stepped};
 use crate::run::state::config::Programs;
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// What a run is replayed with.
@@ -57,6 +58,27 @@ pub enum Replay {
     Diverged(Box<Difference>),
     /// This host ends a step that ended otherwise in its record.
     CannotReplay(Box<Unrepeatable>),
+}
+
+impl Replay {
+    /// The result for programs: the shape that `wfhost replay --help` documents.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let named = |answer: &str, rest: Value| {
+            let mut value = json!({ "answer": answer });
+            if let (Some(members), Value::Object(rest)) = (value.as_object_mut(), rest) {
+                members.extend(rest);
+            }
+            value
+        };
+        match self {
+            Self::Same { steps, fuel_differs, records } => {
+                named("same", json!({ "steps": steps, "fuel-differs": fuel_differs, "records": records }))
+            }
+            Self::Diverged(difference) => named("diverged", json!(difference)),
+            Self::CannotReplay(unrepeatable) => named("cannot-replay", json!(unrepeatable)),
+        }
+    }
 }
 
 /// Where a run diverges from its records.

@@ -107,7 +107,7 @@ fn deploy_now(service: &Service, caller: &Caller, body: DeployVersion, dry_run: 
     Ok((status, Json(view)).into_response())
 }
 
-fn definition_problem(problems: &Diagnostics) -> ServeProblem {
+pub(super) fn definition_problem(problems: &Diagnostics) -> ServeProblem {
     let mut problem = ServeProblem::new(ProblemKind::DoesNotFit).detail(problems.render(false));
     let source = problems.source();
     problem.errors = problems

@@ -11,6 +11,8 @@ pub mod links;
 pub mod metrics;
 pub mod outcome;
 pub mod problems;
+pub mod replay;
+pub mod reruns;
 pub mod runs;
 pub mod schedule_acts;
 pub mod schedules;
@@ -64,3 +66,6 @@ impl Service {
         Ok(self.store.note_act(&entry)?)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,42 +85,49 @@ pub(in crate::serve) async fn start(
     caller.check_workflow(&name)?;
     let traceparent = traceparent(&headers);
     let wait = query::wait(params.wait.as_deref())?;
-    if service.is_draining() {
-        return Err(ServeProblem::new(ProblemKind::Draining).retry_after(5));
-    }
-    if service.host.is_full() {
-        return Err(ServeProblem::new(ProblemKind::DiskFull).retry_after(30));
-    }
+    check_room(&service)?;
     let with_payload = caller.has(Scope::RunsPayloads) || wait.is_some();
     let begun = service
         .with_store(move |service| begin(service, &caller, &name, key.as_deref(), traceparent, body, params.dry_run));
     let Some(begun) = begun.await? else {
         return Ok(Json(serde_json::json!({ "fits": true })).into_response());
     };
-    let mut response = match wait {
-        None => {
-            let id = begun.id.clone();
-            let run = service.with_store(move |service| durable_view(service, &id)).await?;
-            let location = HeaderValue::from_str(&format!("/v1/runs/{}", begun.id));
-            let mut response = (StatusCode::CREATED, Json(run)).into_response();
-            response.headers_mut().extend(location.map(|location| (header::LOCATION, location)));
-            response
-        }
-        // Its end is on disk after its start, so nothing but the end is waited for.
-        Some(wait) => super::outcome::wait_for(&service, &begun.id, begun.handle, wait, with_payload).await?,
-    };
-    if begun.is_replayed {
-        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
-    }
-    Ok(response)
+    begun.answer(&service, wait, with_payload).await
 }
 
 /// A run that has begun, now or by an earlier request.
-struct Begun {
-    id: String,
+pub(super) struct Begun {
+    pub(super) id: String,
     /// What it is waited for by, if this request has begun it.
-    handle: Option<RunHandle>,
-    is_replayed: bool,
+    pub(super) handle: Option<RunHandle>,
+    pub(super) is_replayed: bool,
+}
+
+impl Begun {
+    /// Answers with the run when its start is durable, or with its outcome if that is waited for.
+    pub(super) async fn answer(
+        self,
+        service: &Arc<Service>,
+        wait: Option<Duration>,
+        with_payload: bool,
+    ) -> Answered<Response> {
+        let mut response = match wait {
+            None => {
+                let id = self.id.clone();
+                let run = service.with_store(move |service| durable_view(service, &id)).await?;
+                let location = HeaderValue::from_str(&format!("/v1/runs/{}", self.id));
+                let mut response = (StatusCode::CREATED, Json(run)).into_response();
+                response.headers_mut().extend(location.map(|location| (header::LOCATION, location)));
+                response
+            }
+            // Its end is on disk after its start, so nothing but the end is waited for.
+            Some(wait) => super::outcome::wait_for(service, &self.id, self.handle, wait, with_payload).await?,
+        };
+        if self.is_replayed {
+            response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+        }
+        Ok(response)
+    }
 }
 
 /// Shows a run when its start is durable.
@@ -133,6 +140,17 @@ pub(in crate::serve) fn durable_view(service: &Service, id: &str) -> Answered<Ru
     let stored = service.store.run(id)?.ok_or_else(|| not_durable(service))?;
     let manifest = service.manifest(id);
     Ok(service.run_view(&stored, manifest.as_ref()))
+}
+
+/// Refuses new runs while the server stops, or the disk is full.
+pub(super) fn check_room(service: &Service) -> Answered<()> {
+    if service.is_draining() {
+        return Err(ServeProblem::new(ProblemKind::Draining).retry_after(5));
+    }
+    if service.host.is_full() {
+        return Err(ServeProblem::new(ProblemKind::DiskFull).retry_after(30));
+    }
+    Ok(())
 }
 
 fn begin(
@@ -184,7 +202,7 @@ pub(in crate::serve) fn traceparent(headers: &HeaderMap) -> Option<String> {
 }
 
 /// The run of an earlier request.
-fn existing(service: &Service, caller: &Caller, id: &str, request: &str, has_key: bool) -> Answered<Begun> {
+pub(super) fn existing(service: &Service, caller: &Caller, id: &str, request: &str, has_key: bool) -> Answered<Begun> {
     // A twin of this request may have begun it a moment ago.
     let stored = service.run_for(caller, id)?;
     let manifest = service.manifest(id);
@@ -225,7 +243,7 @@ fn inputs_problem(violations: Vec<(String, String)>) -> ServeProblem {
     problem
 }
 
-fn checked_id(given: &str) -> Answered<String> {
+pub(super) fn checked_id(given: &str) -> Answered<String> {
     let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
     let begins = given.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
     if begins && given.len() <= ID_CHARS_MAX && given.bytes().all(is_good) {
@@ -237,7 +255,7 @@ fn checked_id(given: &str) -> Answered<String> {
     ))
 }
 
-fn check_labels(labels: &BTreeMap<String, String>) -> Answered<()> {
+pub(super) fn check_labels(labels: &BTreeMap<String, String>) -> Answered<()> {
     let (most, chars) = LABELS_MAX;
     let is_text = |text: &str| text.chars().count() <= chars && !text.chars().any(char::is_control);
     if labels.len() > most {

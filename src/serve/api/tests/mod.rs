@@ -1,0 +1,163 @@
+//! The API over its real router, on a real host with a folder.
+
+mod reruns;
+
+use crate::host::Host;
+use crate::run::ParkingPolicy;
+use crate::serve::access::{Scope, token};
+use crate::serve::{Service, ServiceOptions, router};
+use axum::body::Body;
+use axum::http::{HeaderMap, Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use tower_service::Service as _;
+
+/// A workflow whose second step needs an input, and one that waits for a signal.
+const WORKFLOWS: [&str; 2] = [
+    "name: flaky\ninputs: { ok: { type: boolean, default: false }, secret: { type: string, default: hidden } }\nsteps:\n\
+     \x20 - { id: first, set: \"${ .inputs.secret }\" }\n\
+     \x20 - { id: second, set: \"${ if .inputs.ok then .steps.first.output else error(\\\"no\\\") end }\" }\n\
+     outputs: { got: \"${ .steps.second.output }\" }",
+    "name: review\nsteps:\n  - { id: a, wait: { signal: approve, title: Publish? } }\n\
+     outputs: { got: \"${ .steps.a.output }\" }",
+];
+
+/// A server on a folder, until it is dropped.
+pub(super) struct Server {
+    pub(super) host: Host,
+    pub(super) service: Arc<Service>,
+    router: axum::Router,
+    token: String,
+}
+
+/// What a server answers.
+#[derive(Debug)]
+pub(super) struct Answered {
+    pub(super) status: StatusCode,
+    pub(super) headers: HeaderMap,
+    pub(super) text: String,
+}
+
+impl Answered {
+    pub(super) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("{}", self.text))
+    }
+
+    /// The body, if the status is the expected one.
+    #[track_caller]
+    pub(super) fn is(&self, status: u16) -> Value {
+        assert_eq!(self.status.as_u16(), status, "{}", self.text);
+        if self.text.is_empty() { Value::Null } else { self.json() }
+    }
+
+    /// The kind of the problem that it is, with its status.
+    pub(super) fn problem(&self) -> (u16, String) {
+        (self.status.as_u16(), self.json()["kind"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+impl Server {
+    pub(super) fn new(folder: &Path) -> Self {
+        let parking = ParkingPolicy { after: Duration::from_millis(50), resident_max: 1_000 };
+        let host = Host::builder().workers(1).data(folder).parking(parking);
+        let host = host.runtime(tokio::runtime::Handle::current()).build().unwrap();
+        let service = Service::new(host.clone(), ServiceOptions::default()).unwrap();
+        host.resume_all(&mut |_, _| {}).unwrap();
+        let router = router(&service);
+        let mut server = Self { host, service, router, token: String::new() };
+        for text in WORKFLOWS {
+            server.deploys(text);
+        }
+        server.token = server.token_of(&[Scope::Admin], &[]);
+        server
+    }
+
+    /// Deploys a workflow and makes it the active one; returns its version.
+    pub(super) fn deploys(&self, text: &str) -> u64 {
+        let workflow = self.host.parse("w.yaml", text, Path::new("/nowhere")).unwrap();
+        let (deployed, _) = self.service.deploy(workflow, "ann", None).unwrap();
+        let version = &deployed.version;
+        let _ = self.service.activate(&version.name, version.number, "ann", None).unwrap();
+        version.number
+    }
+
+    /// A new token.
+    pub(super) fn token_of(&self, scopes: &[Scope], workflows: &[&str]) -> String {
+        let workflows = workflows.iter().map(|name| (*name).to_owned()).collect();
+        let (token, stored) = token::make("ann", scopes, workflows, None).unwrap();
+        self.service.store.add_token(&stored).unwrap();
+        token
+    }
+
+    pub(super) async fn asks(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Answered {
+        self.asks_as(&self.token, method, path, headers, body).await
+    }
+
+    pub(super) async fn asks_as(
+        &self,
+        token: &str,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<Value>,
+    ) -> Answered {
+        let response = self.router.clone().call(request(token, method, path, headers, body)).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let bytes = body.collect().await.unwrap().to_bytes();
+        let text = String::from_utf8(bytes.to_vec()).unwrap();
+        Answered { status: parts.status, headers: parts.headers, text }
+    }
+
+    pub(super) async fn gets(&self, path: &str) -> Answered {
+        self.asks(Method::GET, path, &[], None).await
+    }
+
+    pub(super) async fn posts(&self, path: &str, body: Value) -> Answered {
+        self.asks(Method::POST, path, &[], Some(body)).await
+    }
+
+    /// Starts a run.
+    pub(super) async fn begins(&self, workflow: &str, id: &str, inputs: Value) {
+        let path = format!("/v1/workflows/{workflow}/runs");
+        let body = json!({ "run-id": id, "inputs": inputs, "labels": { "team": "red" } });
+        let _ = self.posts(&path, body).await.is(201);
+    }
+
+    /// Waits for the outcome of a run.
+    pub(super) async fn ends(&self, run: &str) -> Value {
+        self.gets(&format!("/v1/runs/{run}/outcome?wait=30s")).await.is(200)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.service.drain();
+        let _ = self.host.suspend(Duration::ZERO);
+        self.host.settle_folder();
+    }
+}
+
+fn request(token: &str, method: Method, path: &str, headers: &[(&str, &str)], body: Option<Value>) -> Request<Body> {
+    let mut request = Request::builder().method(method).uri(path).header("host", "localhost");
+    request = request.header("authorization", format!("Bearer {token}"));
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let body = match body {
+        Some(body) => {
+            request = request.header("content-type", "application/json");
+            Body::from(body.to_string())
+        }
+        None => Body::empty(),
+    };
+    request.body(body).unwrap()
+}
