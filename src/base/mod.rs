@@ -11,6 +11,7 @@ mod guarded;
 mod histogram;
 mod panics;
 mod processors;
+pub(crate) mod report_debug;
 pub(crate) mod sync;
 mod time;
 

@@ -3,9 +3,11 @@
 use super::durable::DataFolder;
 use super::expression_cache::ExpressionCache;
 use super::port::SchedulerPort;
+use super::retention::RetentionPolicy;
 use super::storage::{StorageNotice, StorageWatcher};
 use super::{CompileNotice, Host, HostError, Shared};
 use crate::base::processors;
+use crate::dispatch::http::{Http, HttpHook};
 use crate::dispatch::{CallContext, Dispatcher, Handler, Log, RegistryBuilder};
 use crate::guest::{EngineOptions, GuestEngine};
 use crate::oci::Registries;
@@ -42,6 +44,8 @@ pub struct HostBuilder {
     parking: crate::run::ParkingPolicy,
     journal_bytes_max: Option<u64>,
     held_bytes_max: Option<u64>,
+    http_hook: Option<Arc<dyn HttpHook>>,
+    retention: RetentionPolicy,
 }
 
 impl HostBuilder {
@@ -71,6 +75,14 @@ impl HostBuilder {
     #[must_use]
     pub fn http(mut self, config: crate::dispatch::http::HttpConfig) -> Self {
         self.http = config;
+        self
+    }
+
+    /// Calls this around each request of `http`, redirects included: to add credentials that no
+    /// record has, to measure, to refuse.
+    #[must_use]
+    pub fn http_hook(mut self, hook: impl HttpHook) -> Self {
+        self.http_hook = Some(Arc::new(hook));
         self
     }
 
@@ -140,6 +152,14 @@ impl HostBuilder {
     #[must_use]
     pub fn on_compile(mut self, watcher: impl Fn(&CompileNotice<'_>) + Send + Sync + 'static) -> Self {
         self.compiling = Some(Arc::new(watcher));
+        self
+    }
+
+    /// Sets how long runs stay in the folder of durable runs after their end; default: for ever.
+    /// A thread of the host removes them, which opens the folder at once.
+    #[must_use]
+    pub fn retention(mut self, policy: RetentionPolicy) -> Self {
+        self.retention = policy;
         self
     }
 
@@ -215,7 +235,7 @@ impl HostBuilder {
         let kept = guests.cache().dir().ok().map(|folder| folder.join(PULLED));
         let registries = Registries::new(self.registries.unwrap_or_else(|| self.http.clone()), kept);
         let addresses = self.http.permissions.iter().map(ToString::to_string).collect();
-        let http = crate::dispatch::http::Http::new(self.http).map_err(HostError::Http)?;
+        let http = Http::new(self.http).map_err(HostError::Http)?.hooked(self.http_hook);
         let registry = self.registry.built_in(handler::HTTP, http).built_in(handler::LOG, Log::new(logs)).build()?;
         let dispatcher = Arc::new(match self.runtime {
             Some(runtime) => Dispatcher::on_runtime(registry, runtime),
@@ -242,11 +262,14 @@ impl HostBuilder {
             engines: self.engines.or_else(super::script::engines_folder),
             jq,
             dispatcher,
+            sweeper: std::sync::OnceLock::new(),
             traces_calls: std::sync::atomic::AtomicBool::new(false),
             natives,
             components: Mutex::default(),
             translations: Mutex::default(),
         };
-        Ok(Host { shared: Arc::new(shared) })
+        let host = Host { shared: Arc::new(shared) };
+        host.retain(self.retention).map_err(HostError::Workers)?;
+        Ok(host)
     }
 }

@@ -59,7 +59,7 @@ pub(super) struct OwnedRun {
 }
 
 /// Why a run is not recovered.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RecoverError {
     /// The journal has no such run, or cannot pass it to this host.
@@ -89,6 +89,8 @@ pub enum RecoverError {
     #[error("the host has no folder for durable runs")]
     NoJournal,
 }
+
+crate::base::report_debug::report_debug!(RecoverError);
 
 impl RecoverError {
     /// Returns the damage, if the run's records or a component stored for it are damaged: only
@@ -346,7 +348,8 @@ impl Host {
 
     /// Stops without ending any run: no process is stepped any more, no further call leaves, and
     /// calls in flight have `grace` to be answered. When it returns, everything that was recorded
-    /// is durable, and no host owns the durable runs, so they can be recovered. Callers that wait
+    /// is durable, and no host owns the durable runs of which no [`RunHandle`] is left, so they can
+    /// be recovered. Callers that wait
     /// for the outcome of a run get the outcome that it is suspended. On a full disk it does not
     /// wait for room: what was not durable is given up, and was not reported as durable.
     ///
@@ -378,6 +381,10 @@ impl Host {
         if let (Some(store), Ok(false)) = (store, &flushed) {
             // After the runs were abandoned: they are as they are on disk, and nothing has failed.
             store.give_up();
+        }
+        if let (Some(store), Ok(true)) = (store, &flushed) {
+            // That nobody owns the runs.
+            store.flush_while_room()?;
         }
         flushed.map(|_| in_flight)
     }

@@ -5,7 +5,7 @@ use crate::workflow::diagnostics::Diagnostics;
 use std::path::PathBuf;
 
 /// Why a host cannot be built.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
     /// The engine of guests cannot be made.
@@ -28,8 +28,10 @@ pub enum HostError {
     },
 }
 
+crate::base::report_debug::report_debug!(HostError);
+
 /// Why a workflow cannot be loaded or started.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// The file cannot be read.
@@ -85,3 +87,5 @@ pub enum LoadError {
     #[error("the host has no folder for durable runs")]
     NoJournal,
 }
+
+crate::base::report_debug::report_debug!(LoadError);

@@ -33,6 +33,7 @@ mod random;
 #[cfg(feature = "serve")]
 pub(crate) mod record_json;
 mod repeat;
+mod retention;
 mod retry_json;
 mod runs;
 pub(crate) mod script;
@@ -60,6 +61,7 @@ pub use manifest::{DeployedVersion, RunManifest, StartNotes};
 pub use outcome::{Outcome, Status};
 pub use projection::{Line, RunProjection};
 pub use repeat::{ForkOptions, PreparedRetry, ReplayOptions, RerunError, RetryOptions};
+pub use retention::RetentionPolicy;
 pub use runs::{ActError, Acted, Resumed};
 pub use snapshots::VerifyRunError;
 pub use spans::{Flow, RunSpans, Span, SpanEnd, SpanId, SpanKind, TraceContext, TraceId, Traced};
@@ -100,6 +102,8 @@ struct Shared {
     /// Whether handlers are told the trace of each run.
     traces_calls: std::sync::atomic::AtomicBool,
     natives: BTreeMap<String, Arc<dyn Program>>,
+    /// Removes runs that have ended, if there is a policy.
+    sweeper: std::sync::OnceLock<retention::Sweeper>,
     /// The folder of durable runs.
     data: Option<durable::DataFolder>,
     /// What `http` may reach beyond public addresses.

@@ -73,7 +73,7 @@ pub struct PreparedRetry {
 }
 
 /// Why a run cannot be forked or retried.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum RerunError {
     /// The run cannot be read.
@@ -96,6 +96,8 @@ pub enum RerunError {
     #[error(transparent)]
     Journal(#[from] StoreError),
 }
+
+crate::base::report_debug::report_debug!(RerunError);
 
 impl Host {
     /// Replays a run from its records, without effects, and compares every step. `workflow` is the

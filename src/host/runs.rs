@@ -3,9 +3,9 @@
 use super::control::{Client, ControlError, Refusal, Request, Resolve};
 use super::durable_watch::{DurableChange, DurableRecords};
 use super::{Host, RecoverError, RunHandle, RunManifest, RunOptions, Workflow};
-use crate::journal::{Filter, Journal as _, Posted, StoreError, Stored};
+use crate::journal::{Filter, Journal as _, Posted, Sqlite, StoreError, Stored};
 use crate::process::Micros;
-use crate::run::{Act, ParkedRun, RecoveryError, Refused, Resolution};
+use crate::run::{Act, ActId, ParkedRun, Record, RecoveryError, Refused, Resolution};
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 use tokio::sync::broadcast;
@@ -15,6 +15,10 @@ const TRIES_MAX: u32 = 100;
 
 /// The pause between these attempts.
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
+
+/// In how many of its last records an act of a run that has ended is looked for. Arbitrary: some
+/// milliseconds.
+const RECORDS_SEEN_MAX: u64 = 10_000;
 
 /// How long an act may take to be durable. A busy disk delays it.
 const DURABLE_TIME_MAX: Duration = Duration::from_secs(30);
@@ -32,7 +36,7 @@ pub enum Acted {
 }
 
 /// Why an act does not count.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ActError {
     /// There is no run with this id.
@@ -54,6 +58,8 @@ pub enum ActError {
     #[error(transparent)]
     Journal(#[from] StoreError),
 }
+
+crate::base::report_debug::report_debug!(ActError);
 
 /// What happened to a run that should be recovered.
 #[non_exhaustive]
@@ -86,6 +92,19 @@ impl Host {
     /// Returns how many runs of this host are in memory, and how many are parked.
     pub fn run_counts(&self) -> (usize, usize) {
         (self.shared.kernel.runs().len(), self.shared.kernel.parked().len())
+    }
+
+    /// Does what may block (loading, acting, reading the journal, retrying) on a thread for that,
+    /// and awaits it. What was begun is completed, also if the future is dropped.
+    ///
+    /// # Panics
+    /// If the work does, or outside of a tokio runtime.
+    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> T + Send + 'static) -> T {
+        let host = self.clone();
+        match tokio::task::spawn_blocking(move || work(&host)).await {
+            Ok(done) => done,
+            Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+        }
     }
 
     /// Watches which records of a run are on disk. `None` if the host has no folder of durable
@@ -163,7 +182,6 @@ impl Host {
                 &fresh
             }
         };
-        let mut was_asked = false;
         for _ in 0..TRIES_MAX {
             if let Some(here) = self.shared.kernel.run(run) {
                 match here.act(act.clone(), Some(id)) {
@@ -186,15 +204,12 @@ impl Host {
                 }
                 // Begun here, and not durable yet.
                 Posted::Unknown => {}
-                Posted::Ended if was_asked => {
-                    return Err(ActError::Unsure { why: "its host ended while it was asked".to_owned() });
-                }
-                Posted::Ended => return Err(Refused::Ended.into()),
+                // Perhaps by this very act, whose answer was lost.
+                Posted::Ended => return acted_before(store, run, &act.identity(id)),
                 Posted::Owned(owner) => {
                     if let Some(acted) = ask_other(data.folder(), &owner, run, act, id)? {
                         return Ok(acted);
                     }
-                    was_asked = true;
                 }
             }
             std::thread::sleep(TRY_AGAIN_AFTER);
@@ -218,6 +233,28 @@ impl Host {
     /// As [`Self::act`].
     pub fn signal(&self, run: &str, name: &str, body: &serde_json::Value, id: Option<&str>) -> Result<Acted, ActError> {
         self.act(run, &Act::Signal { name: name.into(), body: crate::process::Payload::json(body) }, id)
+    }
+}
+
+/// Whether a run that has ended took an act before: its last records tell, as the run itself would.
+fn acted_before(store: &Sqlite, run: &str, act: &ActId) -> Result<Acted, ActError> {
+    let records = store.run(run)?.map_or(0, |stored| stored.records);
+    let from = records.saturating_sub(RECORDS_SEEN_MAX) + 1;
+    let page = usize::try_from(RECORDS_SEEN_MAX).unwrap_or(usize::MAX);
+    let seen = match store.records_from(run, from, page) {
+        Ok(seen) => seen,
+        // It cannot be told.
+        Err(StoreError::Damaged { .. }) => return Err(Refused::Ended.into()),
+        Err(error) => return Err(error.into()),
+    };
+    let ids = seen.into_iter().rev().filter_map(|record| match Record::decode(record) {
+        Ok(Record::Arrived(arrived)) => arrived.act,
+        _ => None,
+    });
+    match ids.into_iter().find(|known| known.id == act.id) {
+        Some(known) if known.digest == act.digest => Ok(Acted::Duplicate),
+        Some(_) => Err(Refused::Conflict.into()),
+        None => Err(Refused::Ended.into()),
     }
 }
 

@@ -5,7 +5,7 @@ use crate::run::{SnapshotCounts, Verified, VerifyError, verify};
 use std::sync::Arc;
 
 /// Why a run cannot be verified.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyRunError {
     /// The journal cannot read it, or its workflow cannot be loaded.
@@ -15,6 +15,8 @@ pub enum VerifyRunError {
     #[error(transparent)]
     Verify(#[from] VerifyError),
 }
+
+crate::base::report_debug::report_debug!(VerifyRunError);
 
 impl Host {
     /// Replays every step of a durable run that is on disk, and compares every snapshot of its

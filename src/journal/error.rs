@@ -61,7 +61,7 @@ impl StoreError {
 }
 
 /// Why a store cannot do what it should.
-#[derive(Clone, Debug, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The folder or a file in it cannot be used.
@@ -152,3 +152,5 @@ pub enum StoreError {
         why: String,
     },
 }
+
+crate::base::report_debug::report_debug!(StoreError);

@@ -78,6 +78,12 @@ impl From<&serde_json::Value> for Json {
     }
 }
 
+impl From<serde_json::Value> for Payload {
+    fn from(value: serde_json::Value) -> Self {
+        Self::json(&value)
+    }
+}
+
 impl serde::Serialize for Json {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.as_str())

@@ -2,7 +2,7 @@
 
 use super::access::guard::Addresses;
 use super::access::token::TokenCache;
-use super::access::{Caller, token};
+use super::access::{Caller, Scope, token};
 use super::hook::DeliveryLog;
 use super::hook::hooks::Hooks;
 use super::metrics::Requests;
@@ -117,6 +117,18 @@ impl Service {
     /// The host.
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Makes a token for all workflows that does not end, stores its hash, and returns its text.
+    ///
+    /// # Errors
+    /// The journal cannot be written, or the system gives no random bits.
+    pub fn make_token(&self, name: &str, scopes: &[Scope]) -> Result<String, StoreError> {
+        let random =
+            |error: getrandom::Error| StoreError::Io { path: "random bits".into(), error: Arc::new(error.into()) };
+        let (text, stored) = token::make(name, scopes, Vec::new(), None).map_err(random)?;
+        self.store.add_token(&stored)?;
+        Ok(text)
     }
 
     /// The journal.

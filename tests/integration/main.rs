@@ -1,6 +1,8 @@
 //! Tests with real components, one module per topic.
 
 mod charged;
+#[cfg(feature = "serve")]
+mod embedding;
 mod evictions;
 mod expressions;
 mod guests;

@@ -33,7 +33,7 @@ Examples:
   curl -H \"Authorization: Bearer $TOKEN\" localhost:7007/v1/runs
   wfhost serve --listen 0.0.0.0:7007 --tls-cert cert.pem --tls-key key.pem
 
-The service takes up every run of the data folder that no other process has, and runs what is started through its API \
+The service recovers every run of the data folder that no other process has, and runs what is started through its API \
 (GET /v1/openapi.json describes it). Each workflow file of --workflows is deployed when it starts. It ends on SIGTERM: \
 requests are answered, runs are let go, and the next service continues them. Beyond loopback it needs a token, and a \
 certificate or a proxy that has one.")]
@@ -44,7 +44,8 @@ pub(in crate::cli) struct Arguments {
     /// Folder of workflow files to deploy: each `.yaml` or `.yml` in it.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(in crate::cli) workflows: Option<PathBuf>,
-    /// The URL by which others reach the service, such as `https://flows.example.com`.
+    /// The URL by which others reach the service, such as `https://flows.example.com` [default: the
+    /// first address that it listens on].
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) public_url: Option<String>,
     /// Origin of a page that may ask from elsewhere. Repeatable.
@@ -85,14 +86,14 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
     for (title, hint) in warnings {
         say(&terminal.warning_text(&title, Some(&hint)));
     }
-    let addresses = Addresses { public_url: command.public_url.clone(), origins: command.origins.clone() };
+    let addresses = Addresses { public_url: public_url(command), origins: command.origins.clone() };
     let service = Service::new(host.clone(), ServiceOptions { addresses }).map_err(|error| match error {
         RecoverError::Journal(error) => UserError::from(error),
         error => recovery_error("", error),
     })?;
     let files = command.tls_cert.clone().zip(command.tls_key.clone());
     let options = ServerOptions {
-        listen: if command.listen.is_empty() { vec![ADDRESS] } else { command.listen.clone() },
+        listen: listened(command),
         tls: files.map(|(certificate, key)| TlsFiles { certificate, key }),
         behind_proxy: command.behind_proxy,
         workflows: command.workflows.clone(),
@@ -107,6 +108,20 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
     runtime.shutdown_background();
     served.map_err(refused)?;
     Ok(Exit::Success)
+}
+
+/// The addresses to listen on.
+fn listened(command: &Arguments) -> Vec<SocketAddr> {
+    if command.listen.is_empty() { vec![ADDRESS] } else { command.listen.clone() }
+}
+
+/// By which others reach the service: what was said, else an address that it listens on, if that
+/// can be the address of a link.
+fn public_url(command: &Arguments) -> Option<String> {
+    let scheme = if command.tls_cert.is_some() { "https" } else { "http" };
+    let is_address = |address: &&SocketAddr| !address.ip().is_unspecified() && address.port() != 0;
+    let listened = || listened(command).iter().find(is_address).map(|address| format!("{scheme}://{address}"));
+    command.public_url.clone().or_else(listened)
 }
 
 /// Where traces go, by the flag or the variables of OpenTelemetry. Keys are in a variable alone:

@@ -2,6 +2,7 @@
 
 use super::config::HttpConfig;
 use super::connect::{self, Sender};
+use super::hook::CallHook;
 use super::request::Request;
 use super::response::{self, FAILURE_BODY_BYTES_MAX, Response};
 use super::target;
@@ -13,11 +14,19 @@ use http::{Method, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use std::error::Error;
+use std::time::Instant;
 use tower_service::Service;
 use url::Url;
 
 /// Checks whether a hop is granted.
 pub(super) type IsGranted<'a> = dyn Fn(&Method, &Url) -> Result<(), Problem> + Send + Sync + 'a;
+
+/// What is asked and told around each hop.
+#[derive(Clone, Copy)]
+pub(super) struct Around<'a> {
+    pub(super) is_granted: &'a IsGranted<'a>,
+    pub(super) hook: CallHook<'a>,
+}
 
 /// The progress of a request, in case it is cut off.
 #[derive(Default)]
@@ -42,13 +51,13 @@ pub(super) async fn exchange(
     config: &HttpConfig,
     mut request: Request,
     payload_bytes_max: u64,
-    is_granted: &IsGranted<'_>,
+    around: Around<'_>,
 ) -> Result<Payload, Problem> {
     let asked = request.response_bytes_max.unwrap_or(u64::MAX);
     let limit = asked.min(config.response_bytes_max).min(payload_bytes_max);
     let mut progress = Progress::default();
     let (timeout, repeatable) = (request.timeout, request.repeatable);
-    let result = tokio::time::timeout(timeout, follow(sender, &mut request, limit, is_granted, &mut progress)).await;
+    let result = tokio::time::timeout(timeout, follow(sender, &mut request, limit, around, &mut progress)).await;
     let result = result.unwrap_or_else(|_| {
         let is_sent = progress.may_have_been_sent();
         let how_far = if is_sent { "the request may have been sent" } else { "nothing was sent" };
@@ -71,15 +80,19 @@ async fn follow(
     mut sender: Sender,
     request: &mut Request,
     limit: u64,
-    is_granted: &IsGranted<'_>,
+    around: Around<'_>,
     progress: &mut Progress,
 ) -> Result<Payload, Problem> {
     let mut hops = 0;
     loop {
-        is_granted(&request.method, &request.url)?;
+        (around.is_granted)(&request.method, &request.url)?;
         let mut message = message(request)?;
+        around.hook.before(&request.method, request.url.as_str(), message.headers_mut())?;
         progress.connection = Some(capture_connection(&mut message));
+        let begun = Instant::now();
         let sent = sender.call(message).await;
+        let status = sent.as_ref().ok().map(http::Response::status);
+        around.hook.after(&request.method, request.url.as_str(), status, begun.elapsed());
         let answer = sent.map_err(|error| failure_of(&error, request, progress.may_have_been_sent()))?;
         let (head, body) = answer.into_parts();
         if size_of_head(&head.headers) > connect::RESPONSE_HEAD_BYTES_MAX {

@@ -56,6 +56,7 @@ mod address;
 mod config;
 mod connect;
 mod exchange;
+mod hook;
 mod pattern;
 mod request;
 mod response;
@@ -63,11 +64,14 @@ mod target;
 
 pub use address::{Permission, PermissionError};
 pub use config::HttpConfig;
+pub use hook::{Hop, HttpHook};
 pub use pattern::Pattern;
 
 use super::{CallContext, Declaration, Handler, Handling, problems};
 use crate::process::{Grants, Payload, Problem, handler};
 use connect::Sender;
+use exchange::Around;
+use hook::CallHook;
 use parking_lot::RwLock;
 use request::Request;
 use std::collections::HashMap;
@@ -108,6 +112,7 @@ pub struct Http {
     /// Built by the first request: reading the roots of trust takes longer than starting a host.
     sender: OnceLock<Sender>,
     patterns: RwLock<HashMap<String, Option<Arc<Pattern>>>>,
+    hook: Option<Arc<dyn HttpHook>>,
 }
 
 /// The reason why an `http` handler cannot be created.
@@ -129,7 +134,13 @@ impl Http {
         for root in &config.roots {
             store.add(root.clone().into())?;
         }
-        Ok(Self { config: Arc::new(config), sender: OnceLock::new(), patterns: RwLock::default() })
+        Ok(Self { config: Arc::new(config), sender: OnceLock::new(), patterns: RwLock::default(), hook: None })
+    }
+
+    /// Calls this, if it is given, around each request.
+    #[must_use]
+    pub fn hooked(self, hook: Option<Arc<dyn HttpHook>>) -> Self {
+        Self { hook, ..self }
     }
 
     fn sender(&self) -> Sender {
@@ -176,7 +187,8 @@ impl Http {
             self.is_granted(grants.of(CAPABILITY).unwrap_or_default(), method, url)
         };
         let payload_bytes_max = context.limits().payload_bytes;
-        exchange::exchange(self.sender(), &self.config, request, payload_bytes_max, &is_granted).await
+        let around = Around { is_granted: &is_granted, hook: CallHook { hook: self.hook.as_ref(), call: &context } };
+        exchange::exchange(self.sender(), &self.config, request, payload_bytes_max, around).await
     }
 }
 

@@ -97,7 +97,7 @@ impl BackupManifest {
 }
 
 /// Why a backup cannot be made or restored.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
     /// A file or folder cannot be used.
@@ -152,6 +152,8 @@ pub enum BackupError {
         unfinished: u64,
     },
 }
+
+crate::base::report_debug::report_debug!(BackupError);
 
 fn io_of(path: &Path) -> impl Fn(io::Error) -> BackupError + use<> {
     let path = path.to_owned();

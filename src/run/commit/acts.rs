@@ -69,7 +69,20 @@ pub enum Resolution {
     Again,
 }
 
+/// What news that came with an id are recognised by.
+fn identity(news: &News, id: &str) -> ActId {
+    let mut bytes = Vec::new();
+    news.put(&mut bytes);
+    ActId { id: id.into(), digest: Digest::of(&bytes) }
+}
+
 impl Act {
+    /// What it is recognised by in a record, if it is asked for with this id.
+    #[must_use]
+    pub fn identity(&self, id: &str) -> ActId {
+        identity(&self.clone().into_news(), id)
+    }
+
     pub(in crate::run) fn into_news(self) -> News {
         match self {
             Self::Signal { name, body } => News::Signal { name, body },
@@ -183,11 +196,7 @@ impl Inner {
             return Err(Refused::TooLarge);
         }
         let news = act.into_news();
-        let act = id.map(|id| {
-            let mut bytes = Vec::new();
-            news.put(&mut bytes);
-            ActId { id: id.into(), digest: Digest::of(&bytes) }
-        });
+        let act = id.map(|id| identity(&news, id));
         if let Some(done) = act.as_ref().and_then(|act| self.state.acts.of(act)) {
             return match done {
                 Ok(record) => Ok(self.acknowledge(record)),

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The file that the one service of a folder has locked.
 const LOCK: &str = "serve.lock";
@@ -110,7 +110,7 @@ pub enum ServerNotice<'a> {
 }
 
 /// Why a server cannot start or go on.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerError {
     /// Another service has the folder.
@@ -164,6 +164,8 @@ pub enum ServerError {
     Signals(io::Error),
 }
 
+crate::base::report_debug::report_debug!(ServerError);
+
 /// Runs a server until it is asked to end (SIGTERM, SIGINT, or the API), and lets its runs go. A
 /// second signal ends the process at once.
 ///
@@ -176,8 +178,8 @@ pub async fn run(
 ) -> Result<(), ServerError> {
     let _lock = lock(&service)?;
     check_open(&service, &options, &tell)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(ServerError::Signals)?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(ServerError::Signals)?;
+    let terminate = signal(SignalKind::terminate()).map_err(ServerError::Signals)?;
+    let interrupt = signal(SignalKind::interrupt()).map_err(ServerError::Signals)?;
     #[cfg(feature = "otlp")]
     if let Some(options) = &options.traces {
         service.export_traces(options)?;
@@ -188,24 +190,7 @@ pub async fn run(
         let (service, tell, options) = (Arc::clone(&service), Arc::clone(&tell), options.clone());
         move || begin(&service, &options, &tell)
     });
-    tokio::spawn({
-        let (service, tell) = (Arc::clone(&service), Arc::clone(&tell));
-        async move {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-                () = service.drained() => {}
-            }
-            tell(ServerNotice::Draining);
-            notify(State::Stopping(CALL_TIME_MAX + END_TIME_MAX + MORE_TIME));
-            service.drain();
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-            std::process::exit(1);
-        }
-    });
+    tokio::spawn(end_when_asked(Arc::clone(&service), Arc::clone(&tell), terminate, interrupt));
     let begun = match begins.await {
         Ok(begun) => begun,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -225,13 +210,12 @@ pub async fn run(
         // A run that it starts now is begun before the host lets its runs go.
         let _ = firing.await;
     }
-    let host = service.host().clone();
-    let suspended = tokio::task::spawn_blocking(move || {
+    let suspended = service.host().blocking(|host| {
         let suspended = host.suspend(CALL_TIME_MAX);
         host.settle_folder();
         suspended
     });
-    let suspended = suspended.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    let suspended = suspended.await;
     #[cfg(feature = "otlp")]
     if let Some(exporter) = service.exporter.get() {
         exporter.flush(TRACE_TIME_MAX).await;
@@ -240,6 +224,28 @@ pub async fn run(
     served?;
     suspended?;
     Ok(())
+}
+
+/// Drains the service when a signal or a request asks for it. A second signal does not wait.
+async fn end_when_asked(
+    service: Arc<Service>,
+    tell: Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
+    mut terminate: Signal,
+    mut interrupt: Signal,
+) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        () = service.drained() => {}
+    }
+    tell(ServerNotice::Draining);
+    notify(State::Stopping(CALL_TIME_MAX + END_TIME_MAX + MORE_TIME));
+    service.drain();
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    std::process::exit(1);
 }
 
 /// Locks the folder: it has one service.

@@ -117,6 +117,7 @@ fn every_workflow_is_valid() {
         let folder = session::folder("8000");
         for block in page.blocks.iter().filter(|block| block.is_workflow()) {
             let path = folder.path().join(block.name().unwrap_or("example.yaml"));
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(&path, &block.text).unwrap();
             let output = super::wfhost(&["validate", path.to_str().unwrap()]);
             if !output.status.success() {

@@ -236,6 +236,9 @@ fn comparable(text: &str) -> Vec<String> {
         (r"\b[0-9a-f]{32,64}\b", "[digest]"),
         (r"~[0-9a-f]{16}\b", "~[digest]"),
         (r"\bprocess \d+", "process [n]"),
+        (r#""request-id":"[^"]*""#, "[request]"),
+        (r"\bwfh_[0-9a-f]+_[\w-]{43}_[0-9a-f]{8}\b", "[token]"),
+        (r"/a/[\w-]{43}", "/a/[link]"),
         (r"(running|waiting|paused)  +\d+", "$1  [n]"),
         (r" {2,}", "  "),
     ];

@@ -12,6 +12,8 @@ use std::process::{Command, Stdio};
 /// The command that a page has where it wants a server. It is not run: the test is the server.
 const SERVER: &str = "python3 -m http.server 8000";
 const PORT: &str = "8000";
+/// Where `wfhost serve` listens on the pages. Each page has a port of its own instead.
+const SERVICE_PORT: &str = "7007";
 /// Begins the output of each command.
 const MARK: char = '\u{1}';
 
@@ -30,6 +32,7 @@ settle() {
     done
 }
 sleep() { [ -z "$!" ] || settle; command sleep "$1"; }
+ready() { for _ in $(seq 600); do curl -sf "localhost:$1/readyz" >/dev/null && return; command sleep 0.1; done; }
 "#;
 
 /// A folder as a page finds it: with the examples of the repository, which ask the server at this
@@ -58,6 +61,8 @@ fn copy(from: &Path, to: &Path, port: &str) {
 pub(super) fn run(page: &Page) -> Vec<String> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = &listener.local_addr().unwrap().port().to_string();
+    // No other page takes it: the system gives no port twice in such a time.
+    let service = &TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
     let folder = folder(port);
     if let Some(below) = page.commands().iter().find_map(|command| served(&command.text)) {
         let below = folder.path().join(below);
@@ -67,7 +72,7 @@ pub(super) fn run(page: &Page) -> Vec<String> {
     let program = Path::new(env!("CARGO_BIN_EXE_wfhost"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut bash = Command::new("timeout");
-    bash.args(["--kill-after=5", "120", "bash", "-c", &script(page, port)]).current_dir(folder.path());
+    bash.args(["--kill-after=5", "120", "bash", "-c", &script(page, port, service)]).current_dir(folder.path());
     for (name, _) in std::env::vars() {
         if name.starts_with("WFHOST_") || name.starts_with("XDG_") || name == "NO_COLOR" {
             bash.env_remove(name);
@@ -81,17 +86,23 @@ pub(super) fn run(page: &Page) -> Vec<String> {
     let parts = text.split(MARK).skip(1);
     let tidied = |part: &str| {
         let part = job.replace_all(part, "").replace(&folder.path().display().to_string(), "/home/ann/demo");
-        part.replace(&home.path().display().to_string(), "/home/ann").replace(port, PORT).trim_end().to_owned()
+        let part = part.replace(&home.path().display().to_string(), "/home/ann");
+        part.replace(service, SERVICE_PORT).replace(port, PORT).trim_end().to_owned()
     };
-    parts.map(tidied).collect()
+    // What jobs say when they are ended is not shown.
+    parts.take(page.commands().len()).map(tidied).collect()
 }
 
 /// The files that the page names, and its commands, in their order.
-fn script(page: &Page, port: &str) -> String {
+fn script(page: &Page, port: &str, service: &str) -> String {
+    let own = |text: &str| {
+        let text = text.replace(PORT, port).replace(SERVICE_PORT, service);
+        text.replace("wfhost serve ", &format!("wfhost serve --listen 127.0.0.1:{service} "))
+    };
     let mut script = format!("exec 2>&1\n{PRELUDE}");
     for block in &page.blocks {
         if let Some(name) = block.name().filter(|_| block.is_written() && block.file().is_none()) {
-            let text = block.text.replace(PORT, port);
+            let text = own(&block.text);
             let name = name.replacen("~/", "$HOME/", 1);
             let _ = writeln!(script, "mkdir -p \"$(dirname {name})\"; cat > \"{name}\" <<'__END__'\n{text}__END__");
         }
@@ -100,10 +111,12 @@ fn script(page: &Page, port: &str) -> String {
         }
         for command in page.commands_of(block) {
             let _ = writeln!(script, "__status=$?; printf '{MARK}'; (exit $__status)");
-            let (text, is_server) = (command.text.replace(PORT, port), served(&command.text).is_some());
+            let (text, is_server) = (own(&command.text), served(&command.text).is_some());
             let text = if is_server { "command sleep 300 &" } else { text.as_str() };
             let _ = writeln!(script, "{text}");
-            if text.ends_with('&') && !is_server {
+            if text.starts_with("wfhost serve ") {
+                let _ = writeln!(script, "ready {service}");
+            } else if text.ends_with('&') && !is_server {
                 script += "settle\n";
             }
             if text.starts_with("kill -9 $!") {
@@ -111,7 +124,7 @@ fn script(page: &Page, port: &str) -> String {
             }
         }
     }
-    script + "kill $(jobs -p) 2>/dev/null\n"
+    script + &format!("printf '{MARK}'; kill $(jobs -p) 2>/dev/null\n")
 }
 
 /// The folder whose files such a command serves.

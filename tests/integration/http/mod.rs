@@ -2,7 +2,7 @@
 
 mod http2;
 mod redirects;
-mod server;
+pub(crate) mod server;
 
 use serde_json::{Value, json};
 use server::{Door, Server, response};

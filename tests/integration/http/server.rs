@@ -8,35 +8,35 @@ use std::sync::{Arc, Condvar, Mutex};
 
 /// A request as the server read it.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
-    pub(super) method: String,
-    pub(super) target: String,
-    pub(super) headers: BTreeMap<String, String>,
-    pub(super) body: Vec<u8>,
+pub(crate) struct Seen {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) body: Vec<u8>,
 }
 
 /// What a server does with a request. Returns whether the connection stays open.
 type Script = dyn Fn(&Seen, &mut dyn Wire) -> bool + Send + Sync;
 
 /// A connection in plain text or under TLS.
-pub(super) trait Wire: Read + Write {}
+pub(crate) trait Wire: Read + Write {}
 impl<T: Read + Write> Wire for T {}
 
 /// A running server. Its threads end with the test.
-pub(super) struct Server {
-    pub(super) address: SocketAddr,
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
     connections: Arc<AtomicUsize>,
 }
 
 impl Server {
     /// A server that does what the script says.
-    pub(super) fn start(script: impl Fn(&Seen, &mut dyn Wire) -> bool + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(script: impl Fn(&Seen, &mut dyn Wire) -> bool + Send + Sync + 'static) -> Self {
         Self::start_on(None, script)
     }
 
     /// The same server, under TLS.
-    pub(super) fn start_on(
+    pub(crate) fn start_on(
         tls: Option<Arc<rustls::ServerConfig>>,
         script: impl Fn(&Seen, &mut dyn Wire) -> bool + Send + Sync + 'static,
     ) -> Self {
@@ -63,31 +63,31 @@ impl Server {
     }
 
     /// A server that answers every request with the same bytes.
-    pub(super) fn answering(response: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn answering(response: impl Into<Vec<u8>>) -> Self {
         let response = response.into();
         Self::start(move |_, wire| wire.write_all(&response).is_ok())
     }
 
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(crate) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
     /// The same server under a name chosen by the test.
-    pub(super) fn url_as(&self, host: &str, path: &str) -> String {
+    pub(crate) fn url_as(&self, host: &str, path: &str) -> String {
         format!("http://{host}:{}{path}", self.address.port())
     }
 
-    pub(super) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<Seen> {
         self.seen.lock().unwrap().clone()
     }
 
-    pub(super) fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
 /// A response with a body.
-pub(super) fn response(status: u16, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
+pub(crate) fn response(status: u16, headers: &str, body: impl AsRef<[u8]>) -> Vec<u8> {
     let body = body.as_ref();
     let mut bytes =
         format!("HTTP/1.1 {status} Whatever\r\n{headers}content-length: {}\r\n\r\n", body.len()).into_bytes();
@@ -129,18 +129,18 @@ fn read_line(reader: &mut impl BufRead) -> Option<String> {
 
 /// Opens once, for all that wait.
 #[derive(Default)]
-pub(super) struct Door {
+pub(crate) struct Door {
     is_open: Mutex<bool>,
     opened: Condvar,
 }
 
 impl Door {
-    pub(super) fn open(&self) {
+    pub(crate) fn open(&self) {
         *self.is_open.lock().unwrap() = true;
         self.opened.notify_all();
     }
 
-    pub(super) fn wait(&self) {
+    pub(crate) fn wait(&self) {
         let is_open = self.is_open.lock().unwrap();
         drop(self.opened.wait_while(is_open, |is_open| !*is_open).unwrap());
     }
