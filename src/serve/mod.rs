@@ -25,6 +25,7 @@ mod body;
 mod feed;
 pub mod hook;
 mod idempotency;
+mod job;
 pub mod metrics;
 #[cfg(feature = "otlp")]
 pub mod otlp;

@@ -2,8 +2,8 @@
 
 use super::access::{Scope, guard};
 use super::api::{
-    acts, components, deploy, events, host, inbox, links, metrics, outcome, problems, replay, reruns, runs,
-    schedule_acts, schedules, sessions, tokens, webhooks, workflows,
+    acts, batches, components, deploy, events, host, inbox, jobs, links, metrics, outcome, problems, replay, reruns,
+    runs, schedule_acts, schedules, sessions, tokens, webhooks, workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
@@ -133,6 +133,10 @@ fn run_routes(routes: Routes) -> Routes {
         .scope(RunsAct, routes!(reruns::fork))
         .scope(RunsAct, routes!(replay::replay))
         .scope(RunsAct, routes!(links::create))
+        .scope(RunsAct, routes!(batches::create))
+        .scope(RunsRead, routes!(jobs::list))
+        .scope(RunsRead, routes!(jobs::show))
+        .scope(RunsAct, routes!(jobs::cancel))
 }
 
 /// What starts runs by itself, and what waits for a person.

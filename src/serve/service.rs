@@ -70,6 +70,7 @@ pub struct Service {
     pub(in crate::serve) waits: Arc<Semaphore>,
     pub(in crate::serve) streams: Arc<Semaphore>,
     pub(in crate::serve) replays: Arc<Semaphore>,
+    pub(in crate::serve) jobs: super::job::Working,
     pub(in crate::serve) requests: Requests,
     #[cfg(feature = "otlp")]
     pub(in crate::serve) exporter: std::sync::OnceLock<Exporter>,
@@ -103,6 +104,7 @@ impl Service {
             waits: Arc::new(Semaphore::new(WAITS_MAX)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
+            jobs: super::job::Working::default(),
             requests: Requests::default(),
             #[cfg(feature = "otlp")]
             exporter: std::sync::OnceLock::new(),

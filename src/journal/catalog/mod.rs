@@ -6,6 +6,7 @@
 mod audit;
 mod deployments;
 mod inbox;
+mod jobs;
 mod links;
 mod schedules;
 mod tokens;
@@ -14,6 +15,7 @@ mod webhooks;
 pub use audit::{Audit, AuditEntry};
 pub use deployments::{Activated, ActiveVersion, Deployments, NewVersion, Version};
 pub use inbox::{Inbox, InboxFilter, InboxPlace, WaitingRun};
+pub use jobs::{Job, JobStatus, Jobs};
 pub use links::{Link, Links};
 pub use schedules::{Firing, Schedule, ScheduleWrite, Schedules, StoredSchedule};
 pub use tokens::{StoredSession, StoredToken, Tokens};
@@ -22,6 +24,6 @@ pub use webhooks::{Delivery, Expected, StoredWebhook, Webhook, WebhookWrite, Web
 use super::Journal;
 
 /// A journal with everything that a service keeps.
-pub trait Catalog: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox + Schedules {}
+pub trait Catalog: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox + Schedules + Jobs {}
 
-impl<T: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox + Schedules> Catalog for T {}
+impl<T: Journal + Deployments + Tokens + Audit + Webhooks + Links + Inbox + Schedules + Jobs> Catalog for T {}

@@ -2,11 +2,13 @@
 //! the engine may change.
 
 pub mod acts;
+pub mod batches;
 pub mod components;
 pub mod deploy;
 pub mod events;
 pub mod host;
 pub mod inbox;
+pub mod jobs;
 pub mod links;
 pub mod metrics;
 pub mod outcome;

@@ -330,7 +330,7 @@ fn retry_plan(service: &Service, caller: &Caller, id: &str, body: RetryRun) -> A
 }
 
 /// Retries a run.
-pub(super) fn retry_now(
+pub(in crate::serve) fn retry_now(
     service: &Service,
     caller: &Caller,
     id: &str,

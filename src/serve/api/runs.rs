@@ -1,7 +1,7 @@
 //! Starting runs, and reading what they are.
 
 use crate::host::{LoadError, RunHandle, RunOptions, StartNotes, TraceContext};
-use crate::journal::{Filter, StoreError};
+use crate::journal::Filter;
 use crate::process::Timestamp;
 use crate::run::EndStatus;
 use crate::serve::access::{Caller, Scope};
@@ -96,14 +96,22 @@ pub(in crate::serve) async fn start(
 }
 
 /// A run that has begun, now or by an earlier request.
-pub(super) struct Begun {
-    pub(super) id: String,
+pub(in crate::serve) struct Begun {
+    pub(in crate::serve) id: String,
     /// What it is waited for by, if this request has begun it.
     pub(super) handle: Option<RunHandle>,
     pub(super) is_replayed: bool,
 }
 
 impl Begun {
+    /// Waits until the run's start is durable.
+    pub(in crate::serve) fn is_durable(&self, service: &Service) -> Answered<()> {
+        match &self.handle {
+            Some(run) if !run.started(DURABLE_TIME_MAX) => Err(not_durable(service)),
+            _ => Ok(()),
+        }
+    }
+
     /// Answers with the run when its start is durable, or with its outcome if that is waited for.
     pub(super) async fn answer(
         self,
@@ -143,7 +151,7 @@ pub(in crate::serve) fn durable_view(service: &Service, id: &str) -> Answered<Ru
 }
 
 /// Refuses new runs while the server stops, or the disk is full.
-pub(super) fn check_room(service: &Service) -> Answered<()> {
+pub(in crate::serve) fn check_room(service: &Service) -> Answered<()> {
     if service.is_draining() {
         return Err(ServeProblem::new(ProblemKind::Draining).retry_after(5));
     }
@@ -380,7 +388,7 @@ pub(in crate::serve) async fn count(
 }
 
 /// The filter of a list, and a text that differs for each.
-fn filter(params: &ListParams) -> Answered<(Filter, String)> {
+pub(super) fn filter(params: &ListParams) -> Answered<(Filter, String)> {
     let mut filter = Filter {
         name: params.workflow.clone(),
         id_prefix: params.q.clone(),
@@ -450,19 +458,16 @@ pub(in crate::serve) async fn remove(
     caller: Caller,
     Segments(id): Segments<String>,
 ) -> Answered<StatusCode> {
-    service
-        .with_store(move |service| {
-            let stored = service.run_for(&caller, &id)?;
-            if stored.status.is_none() {
-                return Err(ServeProblem::new(ProblemKind::RunUnfinished).hint("cancel it first"));
-            }
-            match service.store.remove(&id) {
-                Ok(()) => {}
-                Err(StoreError::Unknown(_)) => return Err(ServeProblem::unknown(format_args!("run `{id}`"))),
-                Err(error) => return Err(error.into()),
-            }
-            service.note(&caller, "runs.remove", &id, None)?;
-            Ok(StatusCode::NO_CONTENT)
-        })
-        .await
+    service.with_store(move |service| remove_now(service, &caller, &id)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes a run that has ended.
+pub(in crate::serve) fn remove_now(service: &Service, caller: &Caller, id: &str) -> Answered<()> {
+    let stored = service.run_for(caller, id)?;
+    if stored.status.is_none() {
+        return Err(ServeProblem::new(ProblemKind::RunUnfinished).hint("cancel it first"));
+    }
+    service.store.remove(id)?;
+    service.note(caller, "runs.remove", id, None)
 }

@@ -196,7 +196,12 @@ pub async fn run(
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     };
     let firing = match &begun {
-        Ok(()) => Some(tokio::spawn(crate::serve::schedule::run(Arc::clone(&service)))),
+        Ok(()) => {
+            if let Err(error) = service.resume_jobs() {
+                tracing::error!(%error, "jobs that have not ended cannot be read: the next start continues them");
+            }
+            Some(tokio::spawn(crate::serve::schedule::run(Arc::clone(&service))))
+        }
         Err(_) => {
             service.drain();
             None
@@ -210,6 +215,7 @@ pub async fn run(
         // A run that it starts now is begun before the host lets its runs go.
         let _ = firing.await;
     }
+    service.jobs_ended().await;
     let suspended = service.host().blocking(|host| {
         let suspended = host.suspend(CALL_TIME_MAX);
         host.settle_folder();

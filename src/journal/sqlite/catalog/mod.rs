@@ -4,6 +4,7 @@
 mod audit;
 mod deployments;
 pub(super) mod inbox;
+mod jobs;
 mod links;
 mod schedules;
 mod tokens;

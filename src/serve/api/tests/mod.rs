@@ -1,5 +1,6 @@
 //! The API over its real router, on a real host with a folder.
 
+mod batches;
 mod reruns;
 
 use crate::host::Host;
@@ -71,6 +72,7 @@ impl Server {
         for text in WORKFLOWS {
             server.deploys(text);
         }
+        server.service.resume_jobs().unwrap();
         server.token = server.token_of(&[Scope::Admin], &[]);
         server
     }
