@@ -262,6 +262,7 @@ impl HostBuilder {
             engines: self.engines.or_else(super::script::engines_folder),
             jq,
             dispatcher,
+            signals: super::runs::ActCounts::default(),
             sweeper: std::sync::OnceLock::new(),
             traces_calls: std::sync::atomic::AtomicBool::new(false),
             natives,

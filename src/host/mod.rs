@@ -104,6 +104,7 @@ struct Shared {
     natives: BTreeMap<String, Arc<dyn Program>>,
     /// Removes runs that have ended, if there is a policy.
     sweeper: std::sync::OnceLock<retention::Sweeper>,
+    signals: runs::ActCounts,
     /// The folder of durable runs.
     data: Option<durable::DataFolder>,
     /// What `http` may reach beyond public addresses.

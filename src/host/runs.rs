@@ -7,6 +7,7 @@ use crate::journal::{Filter, Journal as _, Posted, Sqlite, StoreError, Stored};
 use crate::process::Micros;
 use crate::run::{Act, ActId, ParkedRun, Record, RecoveryError, Refused, Resolution};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::broadcast;
 
@@ -33,6 +34,37 @@ pub enum Acted {
     Stored,
     /// It was stored before, under the same id.
     Duplicate,
+}
+
+/// Counts acts by their outcome.
+#[derive(Default)]
+pub(super) struct ActCounts {
+    recorded: AtomicU64,
+    stored: AtomicU64,
+    duplicate: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl ActCounts {
+    fn note(&self, acted: &Result<Acted, ActError>) {
+        let count = match acted {
+            Ok(Acted::Recorded) => &self.recorded,
+            Ok(Acted::Stored) => &self.stored,
+            Ok(Acted::Duplicate) => &self.duplicate,
+            Err(_) => &self.refused,
+        };
+        count.fetch_add(1, Relaxed);
+    }
+
+    fn counts(&self) -> [(&'static str, u64); 4] {
+        let counts = [
+            ("recorded", &self.recorded),
+            ("left", &self.stored),
+            ("duplicate", &self.duplicate),
+            ("refused", &self.refused),
+        ];
+        counts.map(|(outcome, count)| (outcome, count.load(Relaxed)))
+    }
 }
 
 /// Why an act does not count.
@@ -174,6 +206,19 @@ impl Host {
     /// # Errors
     /// Says why it does not count.
     pub fn act(&self, run: &str, act: &Act, id: Option<&str>) -> Result<Acted, ActError> {
+        let acted = self.act_uncounted(run, act, id);
+        if matches!(act, Act::Signal { .. }) {
+            self.shared.signals.note(&acted);
+        }
+        acted
+    }
+
+    /// Returns how many signals came to runs through this host, by their outcome.
+    pub fn signal_counts(&self) -> [(&'static str, u64); 4] {
+        self.shared.signals.counts()
+    }
+
+    fn act_uncounted(&self, run: &str, act: &Act, id: Option<&str>) -> Result<Acted, ActError> {
         let fresh;
         let id = match id {
             Some(id) => id,

@@ -3,6 +3,8 @@
 use crate::base::HistogramCounts;
 use crate::dispatch::HandlerStatistics;
 use crate::journal::JournalStatistics;
+use crate::journal::catalog::InboxFilter;
+use crate::run::{AwaitedKind, system_time};
 use crate::scheduler::Stats;
 use crate::serve::service::Service;
 
@@ -77,7 +79,32 @@ pub(super) fn read(service: &Service, samples: &mut Samples) {
             samples.count("wfhost_otlp_spans_total", label("outcome", outcome), count);
         }
     }
+    of_service(service, samples);
     samples.level("wfhost_sse_clients", Vec::new(), service.open_streams() as u64);
+}
+
+/// What comes to the service from outside, and what it starts by itself.
+fn of_service(service: &Service, samples: &mut Samples) {
+    for (outcome, count) in service.host().signal_counts() {
+        samples.count("wfhost_signals_total", label("outcome", outcome), count);
+    }
+    let now = system_time();
+    for kind in [AwaitedKind::Signal, AwaitedKind::Uncertain] {
+        let oldest = InboxFilter { kind: Some(kind), limit: Some(1), ..InboxFilter::default() };
+        // What cannot be read is told by the metrics of the journal.
+        let waiting = service.host().inbox(&oldest, &|_| true).unwrap_or_default();
+        let age = waiting.first().map_or(0, |waiting| now.since(waiting.awaited.since).0 / 1_000_000);
+        samples.level("wfhost_inbox_oldest_seconds", label("kind", kind.name()), age);
+    }
+    for (schedule, outcome, count) in service.schedule_firings() {
+        let labels = vec![("schedule", schedule), ("outcome", outcome.to_owned())];
+        samples.count("wfhost_schedule_firings_total", labels, count);
+    }
+    samples.durations("wfhost_schedule_lateness_seconds", Vec::new(), service.schedule_lateness());
+    for ((webhook, outcome), count) in service.delivery_counts() {
+        let labels = vec![("webhook", webhook.to_string()), ("outcome", outcome.to_string())];
+        samples.count("wfhost_webhook_deliveries_total", labels, count);
+    }
 }
 
 fn runs(service: &Service, samples: &mut Samples) {

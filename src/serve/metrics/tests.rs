@@ -68,6 +68,7 @@ async fn sums_agree_with_the_journal() {
             assert_eq!(status, StatusCode::OK, "{text}");
         }
     }
+    let _ = server.service.host().signal("nobody", "go", &serde_json::Value::Null, None).unwrap_err();
     let (status, kind, text) = server.asks("GET", "/metrics", "text/plain", "").await;
     assert_eq!((status, &*kind), (StatusCode::OK, Format::Prometheus.content_type()), "{text}");
     let samples = samples(&text);
@@ -87,6 +88,9 @@ async fn sums_agree_with_the_journal() {
     is("wfhost_call_duration_seconds_count{handler=\"log\"}", 20.0);
     is("wfhost_http_requests_total{route=\"/v1/workflows/{name}/runs\",method=\"POST\",code=\"200\"}", 25.0);
     is("wfhost_journal_full", 0.0);
+    is("wfhost_signals_total{outcome=\"refused\"}", 1.0);
+    is("wfhost_inbox_oldest_seconds{kind=\"signal\"}", 0.0);
+    is("wfhost_schedule_lateness_seconds_count", 0.0);
     let records: f64 = samples["wfhost_journal_group_records_sum"];
     let runs = server.service.store().list(&Filter::default()).unwrap();
     assert!((records - runs.iter().map(|run| run.records as f64).sum::<f64>()).abs() < 0.5, "{records} records");

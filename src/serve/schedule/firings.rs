@@ -1,6 +1,7 @@
 //! The schedules of a service in memory, and the rows of those that workflow files have.
 
 use super::{API, WORKFLOW};
+use crate::base::{Histogram, HistogramCounts};
 use crate::journal::catalog::{Schedule, ScheduleWrite, StoredSchedule};
 use crate::process::{Micros, Timestamp};
 use crate::run::system_time;
@@ -16,17 +17,6 @@ use tokio::sync::Notify;
 /// Who writes the schedules of workflow files.
 const AUTHOR: &str = "deploy";
 
-/// How late runs started: their number, the sum, and the longest of all.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Lateness {
-    /// How many runs were started.
-    pub count: u64,
-    /// How late they were, together.
-    pub sum: Micros,
-    /// How late the latest was.
-    pub max: Micros,
-}
-
 /// The schedules of a service.
 #[derive(Default)]
 pub(in crate::serve) struct Firings {
@@ -37,7 +27,8 @@ pub(in crate::serve) struct Firings {
     /// By name. A turn holds the lock: there is one at a time.
     pub(super) entries: Mutex<BTreeMap<String, Entry>>,
     counts: Mutex<BTreeMap<(String, &'static str), u64>>,
-    lateness: Mutex<Lateness>,
+    /// In microseconds.
+    lateness: Histogram,
 }
 
 /// A schedule that is ready to fire.
@@ -71,10 +62,7 @@ impl Firings {
     }
 
     pub(super) fn note_lateness(&self, late: Micros) {
-        let mut lateness = self.lateness.lock();
-        lateness.count += 1;
-        lateness.sum = lateness.sum.saturating_add(late);
-        lateness.max = lateness.max.max(late);
+        self.lateness.add(late.0);
     }
 
     /// How often each schedule had each outcome since the service started.
@@ -84,8 +72,8 @@ impl Firings {
     }
 
     /// How late runs started.
-    pub(in crate::serve) fn lateness(&self) -> Lateness {
-        *self.lateness.lock()
+    pub(in crate::serve) fn lateness(&self) -> HistogramCounts {
+        self.lateness.counts()
     }
 }
 
@@ -127,8 +115,8 @@ impl Service {
         self.schedules.counts()
     }
 
-    /// Returns how late scheduled runs started since the service started.
-    pub fn schedule_lateness(&self) -> Lateness {
+    /// Returns how late scheduled runs started since the service started, in microseconds.
+    pub fn schedule_lateness(&self) -> HistogramCounts {
         self.schedules.lateness()
     }
 }

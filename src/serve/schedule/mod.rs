@@ -26,7 +26,6 @@ mod turn;
 #[cfg(test)]
 mod tests;
 
-pub use firings::Lateness;
 pub(in crate::serve) use firings::{Firings, sync};
 pub(in crate::serve) use start::{manual, run_id};
 pub use turn::run;
