@@ -19,7 +19,8 @@ macro_rules! counters {
 
         /// The counters of the scheduler so far. They are read one after another while workers go
         /// on, so their sums may differ slightly.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+        #[serde(rename_all = "kebab-case")]
         #[non_exhaustive]
         pub struct Stats {
             $($(#[$doc])* pub $name: u64,)*

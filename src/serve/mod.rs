@@ -22,6 +22,7 @@
 pub mod access;
 pub mod api;
 mod body;
+mod changes;
 mod feed;
 pub mod hook;
 mod idempotency;

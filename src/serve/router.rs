@@ -122,6 +122,7 @@ fn run_routes(routes: Routes) -> Routes {
         .scope(RunsPayloads, routes!(events::history))
         .scope(RunsPayloads, routes!(events::logs))
         .scope(RunsPayloads, routes!(events::events))
+        .scope(RunsRead, routes!(events::all))
         .scope(RunsPayloads, routes!(events::query))
         .scope(RunsRead, routes!(events::queries))
         .scope(RunsAct, routes!(acts::signal))

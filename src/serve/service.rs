@@ -71,6 +71,7 @@ pub struct Service {
     pub(in crate::serve) streams: Arc<Semaphore>,
     pub(in crate::serve) replays: Arc<Semaphore>,
     pub(in crate::serve) jobs: super::job::Working,
+    pub(in crate::serve) changes: super::changes::Changes,
     pub(in crate::serve) requests: Requests,
     #[cfg(feature = "otlp")]
     pub(in crate::serve) exporter: std::sync::OnceLock<Exporter>,
@@ -105,6 +106,7 @@ impl Service {
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
             jobs: super::job::Working::default(),
+            changes: super::changes::Changes::default(),
             requests: Requests::default(),
             #[cfg(feature = "otlp")]
             exporter: std::sync::OnceLock::new(),

@@ -140,7 +140,7 @@ impl Service {
     }
 
     /// What a run does. A parked one stays parked.
-    fn state_of(&self, stored: &Stored) -> String {
+    pub(in crate::serve) fn state_of(&self, stored: &Stored) -> String {
         if let Some(status) = stored.status {
             return status.name().to_owned();
         }

@@ -4,10 +4,10 @@ use crate::host::record_json;
 use crate::process::Payload;
 use crate::serve::access::Caller;
 use crate::serve::body::{Params, Segments};
-use crate::serve::feed;
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
 use crate::serve::query;
 use crate::serve::service::Service;
+use crate::serve::{changes, feed};
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -179,6 +179,42 @@ pub(in crate::serve) async fn events(
     let run = id.clone();
     service.with_store(move |service| service.run_for(&caller, &run)).await?;
     Ok(feed::records(service, id, from, permit))
+}
+
+/// Which runs are followed.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct FollowParams {
+    /// The name of the workflow.
+    pub workflow: Option<String>,
+}
+
+/// Streams changes of state of all runs of this server that the token may see, as Server-Sent
+/// Events.
+///
+/// Events: `open`, where the stream begins; `run` with `run`, `workflow`, `state` (as in a list of
+/// runs, or `removed`), `created` and `ended`; `resync`: changes are missing, so the list of runs is
+/// to be asked for again; `drain`. Connect first, then ask for the list. A reader that comes back
+/// with `Last-Event-ID` goes on there if the server still has what came after: the last 65,536
+/// changes, for a minute after the last reader has gone. Runs that another process of the data
+/// folder executes are not in it.
+#[utoipa::path(get, path = "/v1/events", tag = "events",
+    params(FollowParams, ("Last-Event-ID" = Option<String>, Header)),
+    responses((status = 200, content_type = "text/event-stream", body = String),
+        (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
+        (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
+pub(in crate::serve) async fn all(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    Params(params): Params<FollowParams>,
+    headers: HeaderMap,
+) -> Answered<Response> {
+    let last = headers.get("last-event-id").map(|last| last.to_str().unwrap_or_default().to_owned());
+    let permit = Arc::clone(&service.streams)
+        .try_acquire_owned()
+        .map_err(|_| ServeProblem::new(ProblemKind::TooManyWaits).retry_after(5))?;
+    Ok(changes::stream(service, caller, params.workflow, last, permit))
 }
 
 /// The names of the values that a run exposes.

@@ -10,7 +10,6 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
@@ -24,9 +23,10 @@ pub struct HostView {
     pub release: String,
     /// The id of its operating system process.
     pub pid: u32,
-    /// Its worker threads and what they did: the statistics of the scheduler.
-    #[schema(value_type = Object)]
-    pub scheduler: Value,
+    /// What its workers did since it started, and have now: the counters of the scheduler.
+    pub scheduler: BTreeMap<String, u64>,
+    /// The same of each worker: what it counts by itself; the others are 0.
+    pub workers: Vec<BTreeMap<String, u64>>,
     /// Runs in memory.
     pub resident: usize,
     /// Runs that wait and are not in memory.
@@ -46,12 +46,18 @@ pub(in crate::serve) async fn show(State(service): State<Arc<Service>>, _: Calle
     Ok(Json(HostView {
         release: env!("CARGO_PKG_VERSION").to_owned(),
         pid: std::process::id(),
-        scheduler: serde_json::json!(format!("{:?}", service.host.stats())),
+        scheduler: counters(service.host.stats()),
+        workers: service.host.worker_stats().into_iter().map(counters).collect(),
         resident,
         parked,
         draining: service.is_draining(),
         disk_full: service.host.is_full(),
     }))
+}
+
+/// The counters of a scheduler or a worker, by their names.
+fn counters(stats: crate::scheduler::Stats) -> BTreeMap<String, u64> {
+    serde_json::to_value(stats).and_then(serde_json::from_value).unwrap_or_default()
 }
 
 /// Stops the server: it takes no new work, ends its requests, and lets its runs go.

@@ -469,5 +469,6 @@ pub(in crate::serve) fn remove_now(service: &Service, caller: &Caller, id: &str)
         return Err(ServeProblem::new(ProblemKind::RunUnfinished).hint("cancel it first"));
     }
     service.store.remove(id)?;
+    service.changes.removed(&stored);
     service.note(caller, "runs.remove", id, None)
 }

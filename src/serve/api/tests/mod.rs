@@ -1,6 +1,7 @@
 //! The API over its real router, on a real host with a folder.
 
 mod batches;
+mod following;
 mod reruns;
 
 use crate::host::Host;
@@ -119,6 +120,14 @@ impl Server {
         Answered { status: parts.status, headers: parts.headers, text }
     }
 
+    /// Opens a stream of events.
+    pub(super) async fn follows(&self, token: Option<&str>, path: &str, headers: &[(&str, &str)]) -> Following {
+        let token = token.unwrap_or(&self.token);
+        let response = self.router.clone().call(request(token, Method::GET, path, headers, None)).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        Following { body: response.into_body(), text: String::new() }
+    }
+
     pub(super) async fn gets(&self, path: &str) -> Answered {
         self.asks(Method::GET, path, &[], None).await
     }
@@ -137,6 +146,37 @@ impl Server {
     /// Waits for the outcome of a run.
     pub(super) async fn ends(&self, run: &str) -> Value {
         self.gets(&format!("/v1/runs/{run}/outcome?wait=30s")).await.is(200)
+    }
+}
+
+/// A stream of events that is read.
+pub(super) struct Following {
+    body: Body,
+    text: String,
+}
+
+/// An event of a stream.
+#[derive(Debug)]
+pub(super) struct Event {
+    pub(super) name: String,
+    pub(super) id: Option<String>,
+    pub(super) data: Value,
+}
+
+impl Following {
+    /// The next event; `None` at the end of the stream, or if there is none for a second.
+    pub(super) async fn next(&mut self) -> Option<Event> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let of = |key: &str| event.lines().find_map(|line| line.strip_prefix(key)).map(str::to_owned);
+                let (name, id, data) = (of("event: "), of("id: "), of("data: "));
+                self.text = rest.to_owned();
+                let Some(name) = name else { continue };
+                return Some(Event { name, id, data: serde_json::from_str(&data.unwrap()).unwrap() });
+            }
+            let frame = tokio::time::timeout(Duration::from_secs(1), self.body.frame()).await.ok()??;
+            self.text.push_str(std::str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap());
+        }
     }
 }
 

@@ -1,0 +1,95 @@
+//! Following the state of all runs.
+
+use super::{Event, Following, Server};
+use crate::serve::access::Scope;
+use serde_json::json;
+
+/// Reads until a run has a state, and returns all events.
+async fn until(stream: &mut Following, run: &str, state: &str) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let Some(event) = stream.next().await {
+        let is_it = event.data["run"] == run && event.data["state"] == state;
+        events.push(event);
+        if is_it {
+            return events;
+        }
+    }
+    panic!("no event says that `{run}` is `{state}`: {events:?}");
+}
+
+fn number(event: &Event) -> u64 {
+    event.id.as_ref().unwrap().rsplit_once('.').unwrap().1.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_runs_are_followed_and_a_reader_that_comes_back_misses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    let mut stream = server.follows(None, "/v1/events", &[]).await;
+    let open = stream.next().await.unwrap();
+    assert_eq!((open.name.as_str(), number(&open)), ("open", 0));
+    server.begins("review", "one", json!({})).await;
+    let seen = until(&mut stream, "one", "waiting").await;
+    let _ = server.posts("/v1/runs/one/pause", json!({})).await.is(200);
+    let paused = until(&mut stream, "one", "paused").await;
+    drop(stream);
+
+    let _ = server.posts("/v1/runs/one/cancel", json!({})).await.is(200);
+    server.ends("one").await;
+    server.begins("flaky", "two", json!({ "ok": true })).await;
+    server.ends("two").await;
+    let last = paused.last().unwrap().id.clone().unwrap();
+    let mut stream = server.follows(None, "/v1/events", &[("last-event-id", &last)]).await;
+    let open = stream.next().await.unwrap();
+    assert_eq!((open.name.as_str(), open.id.as_ref()), ("open", Some(&last)));
+    let mut missed = until(&mut stream, "two", "succeeded").await;
+    let _ = server.asks(axum::http::Method::DELETE, "/v1/runs/two", &[], None).await.is(204);
+    missed.extend(until(&mut stream, "two", "removed").await);
+    assert!(missed.iter().any(|event| event.data["run"] == "one" && event.data["state"] == "cancelled"), "{missed:?}");
+    // No number is left out, and none comes twice.
+    let all: Vec<u64> = seen.iter().chain(&paused).chain(&missed).map(number).collect();
+    assert_eq!(all, (1..=all.len() as u64).collect::<Vec<_>>());
+    // A token for some workflows sees the runs of those.
+    let token = server.token_of(&[Scope::RunsRead], &["review"]);
+    let first = format!("{}.0", last.rsplit_once('.').unwrap().0);
+    let mut some = server.follows(Some(&token), "/v1/events", &[("last-event-id", &first)]).await;
+    let mut runs = 0;
+    while let Some(event) = some.next().await {
+        if event.name == "run" {
+            assert_eq!((&event.data["run"], &event.data["workflow"]), (&json!("one"), &json!("review")));
+            runs += 1;
+        }
+    }
+    assert!(runs >= 3, "{runs}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_the_ring_does_not_reach_is_told_to_ask_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    for last in ["gone.7", "7", "", "x.y.z"] {
+        let mut stream = server.follows(None, "/v1/events", &[("last-event-id", last)]).await;
+        let told = stream.next().await.unwrap();
+        assert_eq!((told.name.as_str(), number(&told)), ("resync", 0), "{last}");
+    }
+    // A number that was not given yet is another server's.
+    let mut stream = server.follows(None, "/v1/events", &[]).await;
+    let boot = stream.next().await.unwrap().id.unwrap();
+    let later = boot.replace(".0", ".9");
+    let mut stream = server.follows(None, "/v1/events", &[("last-event-id", &later)]).await;
+    assert_eq!(stream.next().await.unwrap().name, "resync");
+    server.service.drain();
+    assert_eq!(stream.next().await.unwrap().name, "drain");
+    assert!(stream.next().await.is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_counters_of_the_scheduler_are_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    server.begins("flaky", "one", json!({ "ok": true })).await;
+    server.ends("one").await;
+    let host = server.gets("/v1/host").await.is(200);
+    assert!(host["scheduler"]["steps"].as_u64().unwrap() > 0, "{host}");
+    assert_eq!(host["workers"].as_array().unwrap().len(), 1);
+}
