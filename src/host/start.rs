@@ -170,6 +170,12 @@ impl Host {
         self.shared.scheduler.lock().as_ref().map(crate::scheduler::Scheduler::worker_stats).unwrap_or_default()
     }
 
+    /// Records what each worker does from now on, until the recording is ended. `None` if somebody
+    /// records already, or the host has shut down.
+    pub fn record_workers(&self) -> Option<crate::scheduler::WorkerRecording> {
+        self.shared.scheduler.lock().as_ref()?.record()
+    }
+
     /// Counts each handler's calls, by the handler's name.
     pub fn call_statistics(&self) -> BTreeMap<String, HandlerStatistics> {
         self.shared.dispatcher.statistics()

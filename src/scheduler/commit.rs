@@ -146,6 +146,12 @@ pub trait Commit: Send + Sync + Sized + 'static {
         let _ = (slot, process, took);
     }
 
+    /// The name of a process in a recording of what the workers do.
+    fn name(&self, process: &Self::Process) -> String {
+        let _ = process;
+        String::new()
+    }
+
     /// The scheduler shuts down or stops. Called before it refuses the first process for that, on
     /// the thread that ends it, and perhaps once more.
     fn closing(&self) {}

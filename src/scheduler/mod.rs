@@ -82,6 +82,7 @@ mod state;
 mod stats;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+mod timeline;
 mod timers;
 mod victim;
 mod worker;
@@ -91,5 +92,6 @@ pub use handle::Handle;
 pub use shutdown::Shutdown;
 pub use start::{Config, Scheduler, VirtualScheduler};
 pub use stats::Stats;
+pub use timeline::{Deed, WorkerEvent, WorkerRecording, WorkerTimeline};
 pub use timers::TimerId;
 pub use worker::TurnOutcome;

@@ -10,6 +10,7 @@ use super::sleep::Sleep;
 use super::slots::{FreeSlots, Table};
 use super::state::{Before, Eviction, Heard};
 use super::stats::{Counters, Stats};
+use super::timeline::Timeline;
 use super::timers::Timers;
 use super::{Commit, Config, Interrupt, Next, Pause, Permitted, Slot, Wake};
 use crate::base::foreign;
@@ -78,6 +79,8 @@ pub(crate) struct Shared<C: Commit> {
     pub(super) me: Weak<Self>,
     /// One for each worker, which writes it, and the last for other threads, under `outside`.
     pub(crate) counters: Box<[Counters]>,
+    /// What the workers do, while somebody looks.
+    pub(crate) timeline: Arc<Timeline>,
     outside: Mutex<Outside>,
     phase: AtomicUsize,
     /// Which workers have seen that the scheduler closes, and so start no further process.
@@ -101,6 +104,7 @@ impl<C: Commit> Shared<C> {
             aside: Aside::new(workers),
             me,
             counters: (0..=workers).map(|_| Counters::new()).collect(),
+            timeline: Arc::new(Timeline::new(workers)),
             outside: Mutex::new(Outside::default()),
             phase: AtomicUsize::new(Phase::Open as usize),
             acknowledged: (0..workers).map(|_| AtomicBool::new(false)).collect(),

@@ -4,7 +4,7 @@ use super::handle::Handle;
 use super::local::Local;
 use super::shared::{Job, Phase, Shared};
 use super::worker::{Bed, TurnOutcome, Worker};
-use super::{Commit, Stats};
+use super::{Commit, Stats, WorkerRecording};
 use crate::base::sync::thread;
 use crate::base::{Clock, Monotonic};
 use crate::process::{Budget, Permit};
@@ -93,6 +93,12 @@ impl<C: Commit> Scheduler<C> {
     #[must_use]
     pub fn worker_stats(&self) -> Vec<Stats> {
         self.shared.worker_stats()
+    }
+
+    /// Records what each worker does from now on. `None` if somebody records already.
+    #[must_use]
+    pub fn record(&self) -> Option<WorkerRecording> {
+        WorkerRecording::begin(&self.shared.timeline)
     }
 
     /// Reports that the model's clock was moved: workers that sleep until a time read it.

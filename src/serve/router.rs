@@ -2,8 +2,8 @@
 
 use super::access::{Scope, guard};
 use super::api::{
-    acts, batches, components, deploy, events, host, inbox, jobs, links, metrics, outcome, problems, replay, reruns,
-    runs, schedule_acts, schedules, sessions, tokens, webhooks, workflows,
+    acts, batches, components, deploy, events, host, host_trace, inbox, jobs, links, metrics, outcome, problems,
+    replay, reruns, runs, schedule_acts, schedules, sessions, tokens, webhooks, workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
@@ -172,6 +172,7 @@ fn server_routes(routes: Routes) -> Routes {
         .scope(Admin, routes!(host::audit))
         .scope(Admin, routes!(host::drain))
         .scope(RunsRead, routes!(host::show))
+        .scope(Scope::Admin, routes!(host_trace::trace))
         .scope(Metrics, routes!(metrics::show))
         .add(Needs::Nothing, routes!(sessions::open))
         .add(Needs::Nothing, routes!(sessions::close))

@@ -93,6 +93,10 @@ impl Commit for Kernel {
         task.fail(port, problem);
     }
 
+    fn name(&self, task: &Task) -> String {
+        format!("{} {}", task.run.config.id, task.state.pid)
+    }
+
     fn slow(&self, _: Slot, task: &Task, took: Micros) {
         if let Some(sink) = &task.run.config.sink {
             let text = format!("a slice of {} took {} ms", task.state.program.digest(), took.0 / 1_000);

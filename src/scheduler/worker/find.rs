@@ -6,7 +6,7 @@ use crate::scheduler::fairness::Look;
 use crate::scheduler::local::Loot;
 use crate::scheduler::shared::{Job, Shared};
 use crate::scheduler::victim::victims;
-use crate::scheduler::{Commit, Slot};
+use crate::scheduler::{Commit, Deed, Slot};
 
 /// Attempts at one victim before the next one, while other thieves are quicker. Arbitrary.
 const RETRIES: u32 = 8;
@@ -126,6 +126,8 @@ impl<C: Commit> Core<C> {
                 match shared.thieves[victim].steal_half(&self.local) {
                     Loot::Job(job) => {
                         self.counters(shared).steals.add(1);
+                        let begun = self.begin(shared);
+                        self.record(shared, Deed::Steal, begun);
                         return Some(job);
                     }
                     Loot::Empty => break,

@@ -31,7 +31,7 @@ use super::sleep::Awake;
 use super::slots::FreeSlots;
 use super::stats::Counters;
 use super::victim::Random;
-use super::{Commit, Config, Slot};
+use super::{Commit, Config, Deed, Slot};
 use crate::base::Monotonic;
 use crate::base::foreign;
 use crate::base::sync::{Ordering, spin_loop, thread};
@@ -177,8 +177,9 @@ impl<C: Commit> Worker<C> {
         let bed = self.bed();
         let (shared, core) = (&*self.shared, &self.core);
         let until = bed.deadline.map(|deadline| (&shared.clock, deadline));
-        let was_searching = core.searching;
+        let (was_searching, begun) = (core.searching, core.begin(shared));
         let awake = shared.sleep.park(core.index, was_searching, until, || core.is_needed(shared, &bed));
+        core.record(shared, Deed::Park, begun);
         self.rises(&bed, awake);
         if awake == Awake::Alone && !was_searching {
             // As many workers search as may, and one of them is about to find the work that this
@@ -245,6 +246,20 @@ impl<C: Commit> Core<C> {
         &shared.counters[self.index]
     }
 
+    /// The time, if somebody looks at what the workers do.
+    #[inline]
+    fn begin(&self, shared: &Shared<C>) -> Option<Monotonic> {
+        (C::TIMED && shared.timeline.is_armed()).then(|| shared.clock.now())
+    }
+
+    /// Records what this worker did since then.
+    #[inline]
+    fn record(&self, shared: &Shared<C>, deed: Deed, begun: Option<Monotonic>) {
+        if let Some(begun) = begun {
+            shared.timeline.note(self.index, (deed, begun, shared.clock.now().since(begun)), None);
+        }
+    }
+
     /// Whether a worker that goes to sleep is needed after all.
     fn is_needed(&self, shared: &Shared<C>, bed: &Bed) -> bool {
         shared.is_worker_needed(bed.next) || !self.closing && shared.phase() != Phase::Open
@@ -267,7 +282,9 @@ impl<C: Commit> Core<C> {
         if !shared.admission.attend() {
             return false;
         }
+        let begun = self.begin(shared);
         shared.attend(|slot| self.send_global(shared, slot));
+        self.record(shared, Deed::Admit, begun);
         // Its time must not count towards the next slice.
         self.now = None;
         true
@@ -278,6 +295,7 @@ impl<C: Commit> Core<C> {
         if shared.timers.next().is_none_or(|next| next > now) {
             return false;
         }
+        let begun = self.begin(shared);
         let mut due = std::mem::take(&mut self.due);
         shared.timers.drain(now, &mut due);
         if !due.is_empty() {
@@ -291,6 +309,7 @@ impl<C: Commit> Core<C> {
             self.note(shared, fired);
             self.note(shared, foreign::call(|| due.clear()));
             self.tell(shared);
+            self.record(shared, Deed::Fire, begun);
         }
         self.due = due;
         self.now = None;

@@ -9,7 +9,7 @@ use crate::scheduler::aside::Chore;
 use crate::scheduler::place::{Body, Standing};
 use crate::scheduler::shared::{Job, Placed, Shared};
 use crate::scheduler::state::{Finished, Started};
-use crate::scheduler::{Commit, Next, Permitted, Slot, Turn};
+use crate::scheduler::{Commit, Deed, Next, Permitted, Slot, Turn};
 
 /// A slice that takes longer is counted and reported as slow.
 const SLOW: Micros = Micros(10_000);
@@ -42,6 +42,15 @@ impl<C: Commit> Core<C> {
             if took > SLOW {
                 self.counters(shared).slow_steps.add(1);
                 self.note(shared, foreign::call(|| shared.commit.slow(slot, &body.process, took)));
+            }
+            if shared.timeline.is_armed() {
+                let deed = match next {
+                    Next::Complete => Deed::Last,
+                    Next::Preempted => Deed::Preempted,
+                    _ => Deed::Slice,
+                };
+                let name = || foreign::call(|| shared.commit.name(&body.process)).unwrap_or_default();
+                shared.timeline.note(self.index, (deed, now, took), Some((slot, &name)));
             }
         }
         if next == Next::Complete {

@@ -7,6 +7,7 @@ pub mod components;
 pub mod deploy;
 pub mod events;
 pub mod host;
+pub mod host_trace;
 pub mod inbox;
 pub mod jobs;
 pub mod links;
