@@ -3,11 +3,11 @@
 //! A task looks at the runs whose records became durable, and keeps the last changes in a ring that
 //! all readers share: each change is written as text once. It works while somebody reads, and a
 //! while longer, so that a reader that comes back finds its place. Who comes back later, or is too
-//! slow for the ring, is told to ask for its list again (`resync`): the list is durable, the ring is
-//! a hint that it has changed.
+//! slow for the ring, is told to ask for its list again (`resync`): the list is durable, the ring
+//! is a hint that it has changed.
 //!
-//! - **I1** The id of a change, `<boot>.<number>`, is given once: numbers grow by one, and each time
-//!   the ring begins anew it has another boot.
+//! - **I1** The id of a change, `<boot>.<number>`, is given once: numbers grow by one, and each
+//!   time the ring begins anew it has another boot.
 //! - **I2** A change is shown when it is durable.
 
 use super::access::Caller;
