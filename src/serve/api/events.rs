@@ -195,8 +195,8 @@ pub struct FollowParams {
 ///
 /// Events: `open`, where the stream begins; `run` with `run`, `workflow`, `state` (as in a list of
 /// runs, or `removed`), `created` and `ended`; `resync`: changes are missing, so the list of runs
-/// is to be asked for again; `drain`. Connect first, then ask for the list. A reader that comes back
-/// with `Last-Event-ID` goes on there if the server still has what came after: the last 65,536
+/// is to be asked for again; `drain`. Connect first, then ask for the list. A reader that comes
+/// back with `Last-Event-ID` goes on there if the server still has what came after: the last 65,536
 /// changes, for a minute after the last reader has gone. Runs that another process of the data
 /// folder executes are not in it.
 #[utoipa::path(get, path = "/v1/events", tag = "events",
