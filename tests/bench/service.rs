@@ -4,10 +4,10 @@
 //! cargo bench --profile dev --bench service [-- runs=8000 rounds=3 clients=1,32 folder=DIR]
 //! ```
 //! The same three steps of WebAssembly, through more and more of the service: the engine alone,
-//! with the journal, with the API (token, route, JSON) in the same process, and over HTTP in a process
-//! of its own, whose generator is not counted. Each figure is the processor time of the process
-//! that serves, user and system, divided by the runs; what a part adds is the difference to the
-//! line before it. The stages take turns; the table has medians. Times are of this machine and
+//! with the journal, with the API (token, route, JSON) in the same process, and over HTTP in a
+//! process of its own, whose generator is not counted. Each figure is the processor time of the
+//! process that serves, user and system, divided by the runs; what a part adds is the difference to
+//! the line before it. The stages take turns; the table has medians. Times are of this machine and
 //! disk.
 
 use axum::body::Body;
