@@ -11,8 +11,10 @@
 //! It decides nothing about processes: it passes plans to the run, and programs to the scheduler.
 
 mod ahead;
+mod attempts;
 mod backup;
 mod builder;
+mod causes;
 pub(crate) mod component_file;
 pub(crate) mod component_store;
 pub mod control;
@@ -28,6 +30,7 @@ mod load;
 mod manifest;
 mod outcome;
 mod port;
+mod processes;
 mod projection;
 mod random;
 #[cfg(feature = "serve")]
@@ -45,8 +48,10 @@ mod traced_calls;
 mod workflow_file;
 mod workflow_of;
 
+pub use attempts::{Attempt, StepAttempts};
 pub use backup::{BackupError, BackupManifest, CopiedFile, Origin, backup, restore};
 pub use builder::HostBuilder;
+pub use causes::{Caused, How, RunCauses};
 pub use component_store::ComponentStoreError;
 #[cfg(feature = "cli")]
 pub(crate) use durable::exposed;
@@ -59,6 +64,7 @@ pub(crate) use load::stored_line;
 pub use load::{ChangedScript, CompileNotice, Workflow};
 pub use manifest::{DeployedVersion, RunManifest, StartNotes};
 pub use outcome::{Outcome, Status};
+pub use processes::{Place, RunProcess, RunProcesses};
 pub use projection::{Line, RunProjection};
 pub use repeat::{ForkOptions, PreparedRetry, ReplayOptions, RerunError, RetryOptions};
 pub use retention::RetentionPolicy;

@@ -35,6 +35,18 @@ pub(crate) fn record(number: usize, record: &Record) -> Value {
     json!({ "version": VERSION, "number": number, kind: value })
 }
 
+/// The process that some news is for.
+pub(crate) fn pid_of(news: &News) -> Option<crate::process::Pid> {
+    match news {
+        News::Answered { pid, .. }
+        | News::Due { pid, .. }
+        | News::Again { pid, .. }
+        | News::Message { pid, .. }
+        | News::Cancel { pid, .. } => Some(*pid),
+        News::Signal { .. } | News::Paused(_) | News::TimedOut { .. } => None,
+    }
+}
+
 pub(crate) fn integer(number: u64) -> Value {
     match number {
         0..=INTEGER_MAX => json!(number),
@@ -253,7 +265,7 @@ fn answer(answer: &Answer) -> Value {
     }
 }
 
-fn payload(payload: &Payload) -> Value {
+pub(crate) fn payload(payload: &Payload) -> Value {
     match payload {
         Payload::Json(json) => json!({ "json": json.to_value() }),
         Payload::Bytes(bytes) => json!({ "base64": STANDARD.encode(bytes) }),

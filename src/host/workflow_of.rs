@@ -71,6 +71,17 @@ impl Host {
         self.parse_where(file, source, &find)
     }
 
+    /// Reads the plan of a durable run's workflow, without its components.
+    ///
+    /// # Errors
+    /// Fails if there is no such run, or this release does not understand its text.
+    pub fn plan_of(&self, id: &str) -> Result<plan::Plan, RecoverError> {
+        let (_, journal) = self.opened()?;
+        let manifest = journal.manifest(id)?;
+        plan::load(&Source::new(&manifest.file, &manifest.source), &self.shared.jq, &Unchecked)
+            .map_err(|problems| RecoverError::Workflow(LoadError::Definition(problems)))
+    }
+
     /// Loads the workflow of a durable run, with other components in place of some, by the names
     /// that the workflow gives them: each the digest of one that is stored in the folder.
     ///

@@ -45,7 +45,7 @@ pub use stored::{
 };
 
 use crate::process::Pid;
-use crate::run::{Log, Mail};
+use crate::run::{Log, Mail, SnapshotEntry};
 use bytes::Bytes;
 use std::path::Path;
 
@@ -152,6 +152,21 @@ pub trait Journal: Send + Sync + 'static {
     /// # Errors
     /// [`StoreError::Unknown`].
     fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError>;
+
+    /// Returns how large the snapshots of a run's processes are, from a process on: at most
+    /// `limit`, in the order of the processes and steps.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`].
+    fn snapshot_sizes(&self, run: &str, from: Pid, limit: u32) -> Result<Vec<SnapshotEntry>, StoreError> {
+        let all = self.snapshots(run)?.into_iter().filter(|snapshot| snapshot.pid >= from);
+        let size = |StoredSnapshot { pid, step, data, .. }| SnapshotEntry {
+            pid,
+            step,
+            bytes: data.map_or(0, |data: Bytes| data.len() as u64),
+        };
+        Ok(all.take(limit as usize).map(size).collect())
+    }
 
     /// Returns the snapshot of a process after a step; `None` if it is not stored.
     ///

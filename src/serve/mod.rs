@@ -24,6 +24,7 @@ pub mod api;
 mod body;
 mod changes;
 mod feed;
+mod folds;
 pub mod hook;
 mod idempotency;
 mod job;

@@ -2,8 +2,8 @@
 
 use super::access::{Scope, guard};
 use super::api::{
-    acts, batches, components, deploy, events, host, host_trace, inbox, jobs, links, metrics, outcome, problems,
-    replay, reruns, runs, schedule_acts, schedules, sessions, tokens, webhooks, workflows,
+    acts, batches, components, deploy, events, host, host_trace, inbox, jobs, links, metrics, outcome, parts, problems,
+    replay, reruns, runs, schedule_acts, schedules, sessions, timeline, tokens, webhooks, workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
@@ -125,6 +125,14 @@ fn run_routes(routes: Routes) -> Routes {
         .scope(RunsRead, routes!(events::all))
         .scope(RunsPayloads, routes!(events::query))
         .scope(RunsRead, routes!(events::queries))
+        .scope(RunsRead, routes!(parts::step))
+        .scope(RunsRead, routes!(parts::graph))
+        .scope(RunsRead, routes!(parts::at))
+        .scope(RunsRead, routes!(parts::snapshots))
+        .scope(RunsRead, routes!(timeline::timeline))
+        .scope(RunsRead, routes!(timeline::processes))
+        .scope(RunsRead, routes!(timeline::process))
+        .scope(RunsRead, routes!(timeline::causes))
         .scope(RunsAct, routes!(acts::signal))
         .scope(RunsAct, routes!(acts::cancel))
         .scope(RunsAct, routes!(acts::pause))

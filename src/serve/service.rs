@@ -72,6 +72,7 @@ pub struct Service {
     pub(in crate::serve) replays: Arc<Semaphore>,
     pub(in crate::serve) jobs: super::job::Working,
     pub(in crate::serve) changes: super::changes::Changes,
+    pub(in crate::serve) folds: super::folds::Folds,
     pub(in crate::serve) requests: Requests,
     #[cfg(feature = "otlp")]
     pub(in crate::serve) exporter: std::sync::OnceLock<Exporter>,
@@ -107,6 +108,7 @@ impl Service {
             replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
             jobs: super::job::Working::default(),
             changes: super::changes::Changes::default(),
+            folds: super::folds::Folds::default(),
             requests: Requests::default(),
             #[cfg(feature = "otlp")]
             exporter: std::sync::OnceLock::new(),

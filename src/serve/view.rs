@@ -1,9 +1,10 @@
 //! What the API shows of runs.
 
+use super::folds::Folded;
 use super::problem::{Answered, ProblemKind, ServeProblem};
 use super::query::rfc3339;
 use super::service::Service;
-use crate::host::{Outcome, RunManifest, RunProjection, Status};
+use crate::host::{Outcome, RunManifest, Status};
 use crate::journal::Stored;
 use crate::run::{Doing, Record};
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
@@ -11,6 +12,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
+
+/// Records that are read at a time. The log of an unfinished run is read from its end back, so many
+/// small pages would cost more than few large ones.
+const PAGE: usize = 50_000;
 
 /// A run, as lists show it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -165,13 +170,48 @@ impl Service {
         if owner.is_some_and(|owner| owner.alive) { "running" } else { "suspended" }.to_owned()
     }
 
-    /// The run as its records give it.
-    pub(in crate::serve) fn projection(&self, id: &str) -> Answered<RunProjection> {
-        let mut projection = RunProjection::default();
-        for record in self.records(id, 1, usize::MAX)? {
-            projection.apply(&record, &mut |_| {});
+    /// The run as its records give it: those of a long run that were read before are not read
+    /// again.
+    pub(in crate::serve) fn projection(&self, id: &str) -> Answered<Folded<'_>> {
+        let stored = self.store.run(id)?.ok_or_else(|| ServeProblem::unknown(format_args!("run `{id}`")))?;
+        let mut folded = self.folds.take(&stored, self);
+        let from = folded.records + 1;
+        let Folded { projection, records, .. } = &mut folded;
+        self.each_record(id, from, None, |number, record| {
+            projection.apply(record, &mut |_| {});
+            *records = number;
+            true
+        })?;
+        Ok(folded)
+    }
+
+    /// Reads the records of a run from number `from` to `to`, one page after the other, until
+    /// `apply` returns false. It is given the number of each.
+    pub(in crate::serve) fn each_record(
+        &self,
+        id: &str,
+        from: u64,
+        to: Option<u64>,
+        mut apply: impl FnMut(u64, &Record) -> bool,
+    ) -> Answered<()> {
+        let mut next = from;
+        loop {
+            let left = to.map_or(u64::MAX, |to| to.saturating_add(1).saturating_sub(next));
+            let limit = usize::try_from(left).unwrap_or(usize::MAX).min(PAGE);
+            if limit == 0 {
+                return Ok(());
+            }
+            let records = self.records(id, next, limit)?;
+            for record in &records {
+                if !apply(next, record) {
+                    return Ok(());
+                }
+                next += 1;
+            }
+            if records.len() < limit {
+                return Ok(());
+            }
         }
-        Ok(projection)
     }
 
     /// At most `limit` records of a run, from number `from` on.

@@ -55,6 +55,20 @@ pub(super) fn parts(db: &Connection, run: i64) -> rusqlite::Result<Vec<Part>> {
     parts.collect()
 }
 
+/// Where the parts of a run begin: their keys, and the numbers of their first records.
+pub(super) fn places(db: &Connection, run: i64) -> rusqlite::Result<Vec<(i64, i64)>> {
+    let mut select = db.prepare_cached("SELECT part, seq FROM done WHERE part >= ?1 AND part < ?2 ORDER BY part")?;
+    let places = select.query_map([run << PART_BITS, (run + 1) << PART_BITS], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    places.collect()
+}
+
+/// One of the parts of a run.
+pub(super) fn part(db: &Connection, key: i64) -> rusqlite::Result<Part> {
+    let mut select = db.prepare_cached("SELECT part, seq, data FROM done WHERE part = ?1")?;
+    select
+        .query_row([key], |row| Ok(Part { key: row.get(0)?, seq: row.get(1)?, data: row.get::<_, Vec<u8>>(2)?.into() }))
+}
+
 /// Returns the first ended run after this row of `run` whose records are still in the log.
 pub(super) fn unmoved(db: &Connection, after: i64) -> rusqlite::Result<Option<RunRow>> {
     let mut select = db.prepare_cached(

@@ -5,7 +5,7 @@ use super::run_log::RunLog;
 use super::{Sqlite, StoreError};
 use crate::journal::{Filter, Journal, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot};
 use crate::process::Pid;
-use crate::run::{Log, Mail};
+use crate::run::{Log, Mail, SnapshotEntry};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -90,6 +90,11 @@ impl Journal for Sqlite {
     fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError> {
         let (run, key) = self.0.identity(run)?;
         self.0.snapshots().of(run, key)
+    }
+
+    fn snapshot_sizes(&self, run: &str, from: Pid, limit: u32) -> Result<Vec<SnapshotEntry>, StoreError> {
+        let (run, key) = self.0.identity(run)?;
+        self.0.snapshots().sizes(run, key, from, limit)
     }
 
     fn snapshot(&self, run: &str, pid: Pid, step: u64) -> Result<Option<StoredSnapshot>, StoreError> {

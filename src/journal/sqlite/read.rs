@@ -56,10 +56,11 @@ pub(super) fn read_from(db: &Connection, run: &RunRow, from: u64, limit: usize) 
         Ok(some.len() < limit)
     };
     if run.is_moved() {
-        let parts = archive::parts(db, run.row)?;
-        let first = parts.iter().rposition(|part| part.seq.cast_unsigned() <= from).unwrap_or(0);
-        for part in &parts[first..] {
-            if !add(part.seq, part.batches()?, part)? {
+        let places = archive::places(db, run.row)?;
+        let first = places.iter().rposition(|(_, seq)| seq.cast_unsigned() <= from).unwrap_or(0);
+        for (key, _) in &places[first..] {
+            let part = archive::part(db, *key)?;
+            if !add(part.seq, part.batches()?, &part)? {
                 break;
             }
         }

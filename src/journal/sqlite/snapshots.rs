@@ -15,6 +15,7 @@ use crate::base::brief;
 use crate::journal::StoredSnapshot;
 use crate::journal::stored::SNAPSHOTS_MAX;
 use crate::process::Pid;
+use crate::run::SnapshotEntry;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
@@ -169,6 +170,36 @@ impl Snapshots {
             written.unwrap_or_default().into_iter().map(|snapshot| ((snapshot.pid, snapshot.step), snapshot)).collect();
         all.extend(waiting.into_iter().map(|snapshot| ((snapshot.pid, snapshot.step), snapshot)));
         Ok(all.into_values().collect())
+    }
+
+    /// Reads how large the snapshots of a run are, from a process on, without reading them; those
+    /// that wait to be written too.
+    pub(super) fn sizes(
+        &self,
+        run: RunIdentity,
+        key: Option<RunKey>,
+        from: Pid,
+        limit: u32,
+    ) -> Result<Vec<SnapshotEntry>, StoreError> {
+        let inner = &self.inner;
+        let waiting: Vec<_> = key.map(|key| inner.queue.lock().of(key).collect()).unwrap_or_default();
+        let written = inner.with(|db| {
+            let mut select = db.prepare_cached(
+                "SELECT pid, step, length(data) FROM snapshot WHERE run = ?1 AND pid >= ?2 ORDER BY pid, step LIMIT ?3",
+            )?;
+            let rows = select.query_map(params![run.row, from.0.cast_signed(), limit], |row| {
+                let number = |index| row.get::<_, i64>(index).map(i64::cast_unsigned);
+                Ok(((Pid(number(0)?), number(1)?), number(2)?))
+            })?;
+            rows.collect::<Result<BTreeMap<_, _>, _>>()
+        })?;
+        let mut all = written.unwrap_or_default();
+        let waiting = waiting.into_iter().filter(|snapshot: &StoredSnapshot| snapshot.pid >= from);
+        all.extend(
+            waiting.map(|snapshot| ((snapshot.pid, snapshot.step), snapshot.data.map_or(0, |data| data.len() as u64))),
+        );
+        let sizes = all.into_iter().map(|((pid, step), bytes)| SnapshotEntry { pid, step, bytes });
+        Ok(sizes.take(limit as usize).collect())
     }
 
     /// Reads the snapshot of a process after a step, even if it waits to be written. Reads no

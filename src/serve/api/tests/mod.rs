@@ -2,9 +2,13 @@
 
 mod batches;
 mod following;
+mod parts;
 mod reruns;
 
 use crate::host::Host;
+use crate::process::{
+    Action, Context, Event as ProcessEvent, Level, LogLine, Micros, Payload, Problem, Process, Status,
+};
 use crate::run::ParkingPolicy;
 use crate::serve::access::{Scope, token};
 use crate::serve::{Service, ServiceOptions, router};
@@ -26,6 +30,35 @@ const WORKFLOWS: [&str; 2] = [
     "name: review\nsteps:\n  - { id: a, wait: { signal: approve, title: Publish? } }\n\
      outputs: { got: \"${ .steps.a.output }\" }",
 ];
+
+/// A guest that answers twice what it was given, after a moment; it fails at 13.
+#[derive(Default)]
+struct Twice {
+    given: Option<i64>,
+    has_slept: bool,
+}
+
+impl Process for Twice {
+    fn init(&mut self, _: &mut Context<'_>, _: &str, input: Payload) -> Result<(), Problem> {
+        let Payload::Json(json) = input else { return Err(Problem::new("no-json", "It takes JSON")) };
+        self.given = json.to_value()["n"].as_i64();
+        Ok(())
+    }
+
+    fn step(&mut self, context: &mut Context<'_>, _: &mut Vec<ProcessEvent>) -> Status {
+        if !self.has_slept {
+            self.has_slept = true;
+            let text = format!("given {}", self.given.unwrap_or_default());
+            context.log(LogLine { level: Level::Info, text, fields: None });
+            context.command(Action::Sleep(Micros(1_000)));
+            return Status::Blocked;
+        }
+        match self.given {
+            Some(13) | None => Status::Failed(Arc::new(Problem::new("unlucky", "It is 13"))),
+            Some(given) => Status::Complete(Payload::json(&json!(2 * given))),
+        }
+    }
+}
 
 /// A server on a folder, until it is dropped.
 pub(super) struct Server {
@@ -64,7 +97,7 @@ impl Answered {
 impl Server {
     pub(super) fn new(folder: &Path) -> Self {
         let parking = ParkingPolicy { after: Duration::from_millis(50), resident_max: 1_000 };
-        let host = Host::builder().workers(1).data(folder).parking(parking);
+        let host = Host::builder().workers(1).data(folder).parking(parking).native("twice", 1, Twice::default);
         let host = host.runtime(tokio::runtime::Handle::current()).build().unwrap();
         let service = Service::new(host.clone(), ServiceOptions::default()).unwrap();
         host.resume_all(&mut |_, _| {}).unwrap();
