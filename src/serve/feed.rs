@@ -1,4 +1,4 @@
-//! Streams of records, as Server-Sent Events.
+//! Streams of records and of lines of logs: as Server-Sent Events, or as lines of JSON.
 //!
 //! An event is sent only when its record is durable, and its id is the number of the record. So a
 //! reader that comes back with the last id it has seen, after a break of the connection or of the
@@ -7,8 +7,7 @@
 
 use super::problem::{Answered, ServeProblem};
 use super::service::Service;
-use crate::host::record_json;
-use crate::run::Record;
+use super::shown::Shown;
 use axum::body::Body;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
@@ -33,21 +32,41 @@ const COMMENT_EVERY: Duration = Duration::from_secs(15);
 /// How often the records of a run are read that another process of the folder has.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 
-/// The stream of a run's records from number `from` on, until it has ended.
-pub(in crate::serve) fn records(
+/// How what is shown is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::serve) enum Style {
+    /// Server-Sent Events with this name, until the run has ended.
+    Events(&'static str),
+    /// A line of JSON each, until the last record of now.
+    Lines,
+}
+
+/// The stream of what is shown of a run.
+pub(in crate::serve) fn stream(
     service: Arc<Service>,
     run: String,
-    from: u64,
+    shown: Shown,
+    style: Style,
     permit: OwnedSemaphorePermit,
 ) -> Response {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         let _permit = permit;
         let mut out = Out(sender);
-        let _ = send_records(&service, &run, from, &mut out).await;
+        let _ = match style {
+            Style::Events(name) => send_events(&service, &run, shown, name, &mut out).await,
+            Style::Lines => send_lines(&service, &run, shown, &mut out).await,
+        };
     });
-    response(receiver)
+    let mut response = response(receiver);
+    if style == Style::Lines {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
+    }
+    response
 }
+
+/// The media type of lines of JSON.
+pub(in crate::serve) const NDJSON: &str = "application/x-ndjson";
 
 /// A response that streams what comes.
 pub(in crate::serve) fn response(receiver: mpsc::Receiver<Bytes>) -> Response {
@@ -72,35 +91,66 @@ impl Out {
     }
 }
 
-async fn send_records(service: &Arc<Service>, run: &str, from: u64, out: &mut Out) -> Result<(), Gone> {
+async fn send_events(
+    service: &Arc<Service>,
+    run: &str,
+    mut shown: Shown,
+    name: &str,
+    out: &mut Out,
+) -> Result<(), Gone> {
     out.send(Bytes::from_static(b"retry: 2000\n\n")).await?;
     // Before the first reading: what comes afterwards is noticed.
     let mut more = service.host.watch_durable(run);
-    let mut next = from.max(1);
     loop {
-        let (records, has_ended) = match read(service, run, next).await {
+        let read = match read(service, run, shown).await {
             Ok(read) => read,
             Err(problem) => {
                 let _ = out.send(event("problem", None, &serde_json::json!(problem).to_string())).await;
                 return Ok(());
             }
         };
-        let is_whole = records.len() < PAGE;
-        if !records.is_empty() {
+        shown = read.shown;
+        if !read.texts.is_empty() {
             let mut bytes = BytesMut::new();
-            for record in &records {
-                let data = record_json::record(usize::try_from(next).unwrap_or(usize::MAX), record).to_string();
-                bytes.put(event("record", Some(next), &data));
-                next += 1;
+            for (index, (number, text)) in read.texts.iter().enumerate() {
+                // Of several events of one record the last has the id: a break repeats some, and
+                // loses none.
+                let is_last = read.texts.get(index + 1).is_none_or(|(next, _)| next != number);
+                bytes.put(event(name, is_last.then_some(*number), text));
             }
             out.send(bytes.freeze()).await?;
         }
-        if has_ended && is_whole {
+        let is_over = shown.last().is_some_and(|last| shown.next > last);
+        if is_over || read.has_ended && read.is_whole {
             let end = serde_json::json!({ "run": run }).to_string();
             return out.send(event("end", None, &end)).await;
         }
-        if is_whole {
+        if read.is_whole {
             wait(service, run, more.as_mut(), out).await?;
+        }
+    }
+}
+
+async fn send_lines(service: &Arc<Service>, run: &str, mut shown: Shown, out: &mut Out) -> Result<(), Gone> {
+    loop {
+        let read = match read(service, run, shown).await {
+            Ok(read) => read,
+            // Nobody takes what was sent for all there is.
+            Err(problem) => {
+                return out.send(Bytes::from(format!("{}\n", serde_json::json!({ "problem": problem })))).await;
+            }
+        };
+        shown = read.shown;
+        let mut bytes = BytesMut::new();
+        for (_, text) in &read.texts {
+            bytes.put(text.as_bytes());
+            bytes.put_u8(b'\n');
+        }
+        if !bytes.is_empty() {
+            out.send(bytes.freeze()).await?;
+        }
+        if read.is_whole || shown.last().is_some_and(|last| shown.next > last) {
+            return Ok(());
         }
     }
 }
@@ -136,8 +186,19 @@ async fn wait(
     }
 }
 
+/// What was read of a run at one time.
+struct Read {
+    shown: Shown,
+    /// What is shown, with the numbers of the records.
+    texts: Vec<(u64, String)>,
+    /// The run had ended before.
+    has_ended: bool,
+    /// There was no further record.
+    is_whole: bool,
+}
+
 /// Reads records, and whether the run had ended before.
-async fn read(service: &Arc<Service>, run: &str, from: u64) -> Answered<(Vec<Record>, bool)> {
+async fn read(service: &Arc<Service>, run: &str, mut shown: Shown) -> Answered<Read> {
     let id = run.to_owned();
     service
         .with_store(move |service| {
@@ -146,10 +207,16 @@ async fn read(service: &Arc<Service>, run: &str, from: u64) -> Answered<(Vec<Rec
             let has_ended = match stored {
                 Some(stored) => stored.ended.is_some(),
                 // Begun here, and not durable yet.
-                None if is_here => return Ok((Vec::new(), false)),
+                None if is_here => return Ok(Read { shown, texts: Vec::new(), has_ended: false, is_whole: true }),
                 None => return Err(ServeProblem::unknown(format_args!("run `{id}`"))),
             };
-            Ok((service.records(&id, from, PAGE)?, has_ended))
+            let records = service.records(&id, shown.next, PAGE)?;
+            let mut texts = Vec::new();
+            for record in &records {
+                let number = shown.next;
+                texts.extend(shown.take(record).into_iter().map(|text| (number, text)));
+            }
+            Ok(Read { shown, texts, has_ended, is_whole: records.len() < PAGE })
         })
         .await
 }

@@ -37,6 +37,7 @@ mod router;
 pub mod schedule;
 pub mod server;
 mod service;
+mod shown;
 mod view;
 
 pub use problem::{ProblemKind, ServeProblem};

@@ -73,6 +73,8 @@ pub struct Service {
     pub(in crate::serve) jobs: super::job::Working,
     pub(in crate::serve) changes: super::changes::Changes,
     pub(in crate::serve) folds: super::folds::Folds,
+    /// Where pages of logs ended.
+    pub(in crate::serve) log_folds: super::folds::Folds,
     pub(in crate::serve) requests: Requests,
     #[cfg(feature = "otlp")]
     pub(in crate::serve) exporter: std::sync::OnceLock<Exporter>,
@@ -109,6 +111,7 @@ impl Service {
             jobs: super::job::Working::default(),
             changes: super::changes::Changes::default(),
             folds: super::folds::Folds::default(),
+            log_folds: super::folds::Folds::default(),
             requests: Requests::default(),
             #[cfg(feature = "otlp")]
             exporter: std::sync::OnceLock::new(),

@@ -174,7 +174,7 @@ impl Service {
     /// again.
     pub(in crate::serve) fn projection(&self, id: &str) -> Answered<Folded<'_>> {
         let stored = self.store.run(id)?.ok_or_else(|| ServeProblem::unknown(format_args!("run `{id}`")))?;
-        let mut folded = self.folds.take(&stored, self);
+        let mut folded = self.folds.take(&stored);
         let from = folded.records + 1;
         let Folded { projection, records, .. } = &mut folded;
         self.each_record(id, from, None, |number, record| {

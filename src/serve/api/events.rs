@@ -1,33 +1,79 @@
 //! What happened in a run: its records, its log, the values that it exposes.
 
-use crate::host::record_json;
-use crate::process::Payload;
+use crate::process::{Payload, Pid};
 use crate::serve::access::Caller;
 use crate::serve::body::{Params, Segments};
+use crate::serve::feed::Style;
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
 use crate::serve::query;
 use crate::serve::service::Service;
+use crate::serve::shown::{Shown, Wanted};
 use crate::serve::{changes, feed};
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::http::{HeaderMap, header};
+use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
-/// Which records are read.
+/// Which records are shown, or the lines of which records.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct RangeParams {
-    /// The number of the first one, from 1.
+    /// The number of the first record, from 1.
     #[param(minimum = 1)]
     pub from: Option<u64>,
-    /// Records of a page: 1 to 1,000; 50 if it is not given.
+    /// The number of the last one.
+    #[param(minimum = 1)]
+    pub to: Option<u64>,
+    /// Only records about this process, or its lines.
+    pub pid: Option<u64>,
+    /// Only these kinds: of records `started`, `stepped`, `died`, `arrived`, `leaving`; of lines
+    /// the levels `trace`, `debug`, `info`, `warn`, `error`. Several are separated by commas.
+    pub kind: Option<String>,
+    /// Only what has this text, in whatever case: 1 to 200 characters.
+    #[param(min_length = 1, max_length = 200)]
+    pub q: Option<String>,
+    /// Of a page: at most so many records that are shown, 1 to 1,000; 50 if it is not given.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
+}
+
+impl RangeParams {
+    fn wanted(&self, is_log: bool) -> Answered<Wanted> {
+        let Self { from, to, pid, kind, q, .. } = self;
+        let wanted =
+            Wanted { from: from.unwrap_or(1), to: *to, pid: pid.map(Pid), kinds: kind.clone(), text: q.clone() };
+        wanted.checked(is_log)
+    }
+}
+
+/// How an answer is written, as `Accept` asks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Page,
+    Lines,
+    Events,
+}
+
+impl Format {
+    fn of(headers: &HeaderMap) -> Self {
+        let accept = headers.get_all("accept").iter().filter_map(|accept| accept.to_str().ok());
+        let mut kinds = accept.flat_map(|accept| accept.split(',')).map(|kind| {
+            let essence = kind.split(';').next().unwrap_or_default();
+            essence.trim().to_ascii_lowercase()
+        });
+        let known = kinds.find_map(|kind| match kind.as_str() {
+            "text/event-stream" => Some(Self::Events),
+            "application/x-ndjson" | "application/jsonl" | "application/ndjson" => Some(Self::Lines),
+            "application/json" | "application/*" | "*/*" => Some(Self::Page),
+            _ => None,
+        });
+        known.unwrap_or(Self::Page)
+    }
 }
 
 /// A page of records.
@@ -42,8 +88,15 @@ pub struct RecordPage {
 }
 
 /// Shows the records of a run.
-#[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "events", params(("id" = String, Path), RangeParams),
-    responses((status = 200, body = RecordPage),
+///
+/// By `Accept` a page of JSON; `application/x-ndjson`: all that fit, one in each line (a last line
+/// with `problem` if they cannot be read to the end); `text/event-stream`: as
+/// `/v1/runs/{id}/events`. A page looks through at most 100,000 records: it may have fewer than
+/// `limit`, and a `next`.
+#[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "events",
+    params(("id" = String, Path), RangeParams, ("Last-Event-ID" = Option<String>, Header)),
+    responses((status = 200, content(
+            (RecordPage = "application/json"), (String = "application/x-ndjson"), (String = "text/event-stream"))),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
 pub(in crate::serve) async fn history(
@@ -51,22 +104,47 @@ pub(in crate::serve) async fn history(
     caller: Caller,
     Segments(id): Segments<String>,
     Params(params): Params<RangeParams>,
-) -> Answered<Json<RecordPage>> {
+    headers: HeaderMap,
+) -> Answered<Response> {
+    let wanted = params.wanted(false)?;
     let limit = query::limit(params.limit)? as usize;
-    let from = params.from.unwrap_or(1).max(1);
-    service
-        .with_store(move |service| {
-            service.run_for(&caller, &id)?;
-            let mut records = service.records(&id, from, limit + 1)?;
-            let next = (records.len() > limit).then_some(from + limit as u64);
-            records.truncate(limit);
-            let numbered = records.iter().zip(from..);
-            let records = numbered
-                .map(|(record, number)| record_json::record(usize::try_from(number).unwrap_or(usize::MAX), record))
-                .collect();
-            Ok(Json(RecordPage { records, next }))
-        })
-        .await
+    match Format::of(&headers) {
+        Format::Page => {
+            let page = service.with_store(move |service| {
+                service.run_for(&caller, &id)?;
+                service.record_page(&id, wanted, limit)
+            });
+            Ok(json_body(page.await?))
+        }
+        Format::Lines => streamed(service, caller, id, Shown::records(wanted), Style::Lines).await,
+        Format::Events => {
+            let from = after(&headers, wanted.from)?;
+            let shown = Shown::records(Wanted { from, ..wanted });
+            streamed(service, caller, id, shown, Style::Events("record")).await
+        }
+    }
+}
+
+fn json_body(body: String) -> Response {
+    ([(header::CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+/// The number of the first record of a stream: after the one that a reader has seen.
+fn after(headers: &HeaderMap, from: u64) -> Answered<u64> {
+    let Some(last) = headers.get("last-event-id") else { return Ok(from) };
+    let last = last.to_str().ok().and_then(|last| last.parse::<u64>().ok());
+    let malformed = || ServeProblem::new(ProblemKind::Malformed).part("Last-Event-ID", "it is the number of a record");
+    Ok(last.ok_or_else(malformed)?.saturating_add(1).max(from))
+}
+
+/// Streams what is shown of a run that the caller may see.
+async fn streamed(service: Arc<Service>, caller: Caller, id: String, shown: Shown, style: Style) -> Answered<Response> {
+    let permit = Arc::clone(&service.streams)
+        .try_acquire_owned()
+        .map_err(|_| ServeProblem::new(ProblemKind::TooManyWaits).retry_after(5))?;
+    let run = id.clone();
+    service.with_store(move |service| service.run_for(&caller, &run)).await?;
+    Ok(feed::stream(service, id, shown, style, permit))
 }
 
 /// A line of a run's log.
@@ -101,8 +179,13 @@ pub struct LinePage {
 }
 
 /// Shows the log of a run: the lines of at most `limit` records that have some.
-#[utoipa::path(get, path = "/v1/runs/{id}/logs", tag = "events", params(("id" = String, Path), RangeParams),
-    responses((status = 200, body = LinePage),
+///
+/// By `Accept` as for the records; `text/event-stream` follows the log until the run has ended: its
+/// events are `line`, and their ids the numbers of records.
+#[utoipa::path(get, path = "/v1/runs/{id}/logs", tag = "events",
+    params(("id" = String, Path), RangeParams, ("Last-Event-ID" = Option<String>, Header)),
+    responses((status = 200, content(
+            (LinePage = "application/json"), (String = "application/x-ndjson"), (String = "text/event-stream"))),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
 pub(in crate::serve) async fn logs(
@@ -110,43 +193,24 @@ pub(in crate::serve) async fn logs(
     caller: Caller,
     Segments(id): Segments<String>,
     Params(params): Params<RangeParams>,
-) -> Answered<Json<LinePage>> {
+    headers: HeaderMap,
+) -> Answered<Response> {
+    let wanted = params.wanted(true)?;
     let limit = query::limit(params.limit)? as usize;
-    let from = params.from.unwrap_or(1).max(1);
-    service
-        .with_store(move |service| {
-            service.run_for(&caller, &id)?;
-            let mut projection = crate::host::RunProjection::default();
-            let (mut lines, mut next, mut count) = (Vec::new(), None, 0);
-            // Lines are named after the steps that came before them.
-            for (record, number) in service.records(&id, 1, usize::MAX)?.iter().zip(1..) {
-                let before = lines.len();
-                projection.apply(record, &mut |line| {
-                    if number >= from && count < limit && line.progress().is_none() {
-                        lines.push(view(line, number));
-                    }
-                });
-                if lines.len() > before {
-                    count += 1;
-                    if count == limit {
-                        next = Some(number + 1);
-                    }
-                }
-            }
-            Ok(Json(LinePage { lines, next }))
-        })
-        .await
-}
-
-fn view(line: crate::host::Line, record: u64) -> LineView {
-    LineView {
-        at: query::rfc3339(line.at),
-        pid: line.pid.0,
-        step: line.process,
-        level: json!(line.line.level).as_str().unwrap_or_default().to_owned(),
-        text: line.line.text,
-        fields: line.line.fields.map(|fields| fields.to_value()),
-        record,
+    match Format::of(&headers) {
+        Format::Page => {
+            let page = service.with_store(move |service| {
+                service.run_for(&caller, &id)?;
+                service.line_page(&id, wanted, limit)
+            });
+            Ok(json_body(page.await?))
+        }
+        Format::Lines => streamed(service, caller, id, Shown::lines(wanted), Style::Lines).await,
+        Format::Events => {
+            let from = after(&headers, wanted.from)?;
+            let shown = Shown::lines(Wanted { from, ..wanted });
+            streamed(service, caller, id, shown, Style::Events("line")).await
+        }
     }
 }
 
@@ -166,19 +230,10 @@ pub(in crate::serve) async fn events(
     Params(params): Params<RangeParams>,
     headers: HeaderMap,
 ) -> Answered<Response> {
-    let last = match headers.get("last-event-id") {
-        None => None,
-        Some(last) => Some(last.to_str().ok().and_then(|last| last.parse::<u64>().ok()).ok_or_else(|| {
-            ServeProblem::new(ProblemKind::Malformed).part("Last-Event-ID", "it is the number of a record")
-        })?),
-    };
-    let from = last.map_or(params.from.unwrap_or(1), |last| last.saturating_add(1));
-    let permit = Arc::clone(&service.streams)
-        .try_acquire_owned()
-        .map_err(|_| ServeProblem::new(ProblemKind::TooManyWaits).retry_after(5))?;
-    let run = id.clone();
-    service.with_store(move |service| service.run_for(&caller, &run)).await?;
-    Ok(feed::records(service, id, from, permit))
+    let wanted = params.wanted(false)?;
+    let from = after(&headers, wanted.from)?;
+    let shown = Shown::records(Wanted { from, ..wanted });
+    streamed(service, caller, id, shown, Style::Events("record")).await
 }
 
 /// Which runs are followed.

@@ -3,6 +3,7 @@
 mod batches;
 mod following;
 mod parts;
+mod ranges;
 mod reruns;
 
 use crate::host::Host;
@@ -31,11 +32,12 @@ const WORKFLOWS: [&str; 2] = [
      outputs: { got: \"${ .steps.a.output }\" }",
 ];
 
-/// A guest that answers twice what it was given, after a moment; it fails at 13.
+/// A guest that answers twice what it was given, after a moment; it fails at 13, and takes as many
+/// moments as it was given beyond 100.
 #[derive(Default)]
 struct Twice {
     given: Option<i64>,
-    has_slept: bool,
+    slept: i64,
 }
 
 impl Process for Twice {
@@ -46,11 +48,13 @@ impl Process for Twice {
     }
 
     fn step(&mut self, context: &mut Context<'_>, _: &mut Vec<ProcessEvent>) -> Status {
-        if !self.has_slept {
-            self.has_slept = true;
-            let text = format!("given {}", self.given.unwrap_or_default());
-            context.log(LogLine { level: Level::Info, text, fields: None });
-            context.command(Action::Sleep(Micros(1_000)));
+        let moments = self.given.filter(|given| *given > 100).unwrap_or(1);
+        if self.slept < moments {
+            self.slept += 1;
+            let level = if self.slept % 10 == 0 { Level::Warn } else { Level::Info };
+            let text = format!("moment {} of {moments}", self.slept);
+            context.log(LogLine { level, text, fields: None });
+            context.command(Action::Sleep(Micros(1)));
             return Status::Blocked;
         }
         match self.given {
