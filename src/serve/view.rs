@@ -272,13 +272,14 @@ pub(in crate::serve) fn step_json(node: &NodeProgress, with_payloads: bool) -> V
             step.insert("deadline".to_owned(), json!(rfc3339(deadline)));
         }
         if !node.waits.is_empty() {
-            step.insert("waits".to_owned(), node.waits.iter().map(wait_json).collect());
+            step.insert("waits".to_owned(), node.waits.iter().map(|wait| wait_json(wait, with_payloads)).collect());
         }
     }
     value
 }
 
-fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
+/// A wait. The title of the problem of the attempt before is a payload.
+fn wait_json(Wait { cause, item, since, until }: &Wait, with_payloads: bool) -> Value {
     let mut value = match cause {
         Cause::Signal { name } => json!({ "for": "signal", "name": name }),
         Cause::Time => json!({ "for": "time" }),
@@ -286,6 +287,9 @@ fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
             "for": "attempt", "attempt": attempt, "attempts-max": attempts_max, "kind": kind, "title": title,
         }),
     };
+    if !with_payloads && let Some(wait) = value.as_object_mut() {
+        wait.remove("title");
+    }
     value["item"] = json!(item);
     value["since"] = json!(rfc3339(*since));
     value["until"] = json!(until.map(rfc3339));

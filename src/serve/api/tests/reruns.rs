@@ -154,3 +154,55 @@ async fn a_change_needs_the_scope_for_it() {
     assert_eq!(outcome["status"], "failed");
     assert!(outcome.get("problem").is_none(), "{outcome}");
 }
+
+/// The text and the components of a run that release 0.1.0 wrote.
+async fn greets(server: &Server) -> (String, String) {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/journals/0.1.0");
+    let digest_of = |of: &str, name: &str| {
+        let text = std::fs::read_to_string(folder.join(of).join("components.json")).unwrap();
+        serde_json::from_str::<Value>(&text).unwrap()[name].as_str().unwrap().to_owned()
+    };
+    let hello = digest_of("fan-out", "hello.wasm");
+    let other = digest_of("messages", "pingpong.wasm");
+    for digest in [&hello, &other] {
+        let bytes = std::fs::read(folder.join(format!("components/{digest}.wasm"))).unwrap();
+        server.host.store_component(digest, &bytes).unwrap();
+    }
+    let source = std::fs::read_to_string(folder.join("fan-out/workflow.yaml")).unwrap();
+    let version = json!({
+        "file": "w.yaml", "source": source, "components": { "./hello.wasm": hello }, "activate": true,
+    });
+    let _ = server.posts("/v1/workflows", version).await.is(201);
+    (hello, other)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_components_are_named_by_digest_and_must_do_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    let (hello, other) = greets(&server).await;
+    server.begins("fan-out", "it", json!({ "names": ["Anna", "Bob"] })).await;
+    assert_eq!(server.ends("it").await["outputs"]["longest"], "Hello, Anna!");
+    let last = server.gets("/v1/runs/it").await.is(200)["records"].as_u64().unwrap();
+
+    let same = json!({ "components": { "hello": hello } });
+    assert_eq!(server.posts("/v1/runs/it/replay", same).await.is(200)["answer"], "same");
+    let with = json!({ "components": { "hello": other } });
+    let replayed = server.posts("/v1/runs/it/replay", with).await;
+    // Its inputs are others: the workflow does not fit, or what it does differs.
+    assert!(replayed.status == 422 || replayed.json()["answer"] == "diverged", "{}", replayed.text);
+    let unknown = json!({ "components": { "bye": hello } });
+    let unknown = server.posts("/v1/runs/it/replay", unknown).await;
+    assert_eq!((unknown.problem().0, &unknown.json()["errors"][0]["pointer"]), (422, &json!("/components")));
+
+    let fork = json!({ "at": last - 1, "components": { "hello": hello }, "run-id": "new" });
+    let forked = server.posts("/v1/runs/it/fork?wait=30s", fork).await.is(200);
+    assert_eq!(forked["outputs"]["longest"], "Hello, Anna!");
+    // It is of no version: its components are its own.
+    assert!(server.gets("/v1/runs/new").await.is(200).get("version").is_none());
+    let stranger = json!({ "at": last - 1, "components": { "hello": other } });
+    let refused = server.posts("/v1/runs/it/fork", stranger).await.problem();
+    assert!(refused == (409, "diverged".to_owned()) || refused.0 == 422, "{refused:?}");
+    let odd = json!({ "components": { "hello": "../../secret" } });
+    assert_eq!(server.posts("/v1/runs/it/retry", odd).await.problem(), (409, "missing-components".to_owned()));
+}
