@@ -2,6 +2,7 @@
 
 mod again;
 mod backups;
+mod batched;
 mod building;
 mod commands;
 mod compiling;

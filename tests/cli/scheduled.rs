@@ -17,13 +17,13 @@ steps: [{ id: seen, set: \"${ .inputs.due }\" }]
 ";
 
 /// A service that may be killed, and started again.
-struct Server {
+pub(super) struct Server {
     child: Child,
     address: String,
 }
 
 impl Server {
-    fn start(data: &Path, workflows: &Path) -> Self {
+    pub(super) fn start(data: &Path, workflows: &Path) -> Self {
         let mut command =
             command_in(data, &["serve", "--listen", "127.0.0.1:0", "--workflows", workflows.to_str().unwrap()]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -41,13 +41,13 @@ impl Server {
         Self { child, address }
     }
 
-    fn kill(mut self) {
+    pub(super) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
     /// Sends a request. `None` if the server is not there yet.
-    fn ask(&self, token: &str, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, Value)> {
+    pub(super) fn ask(&self, token: &str, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, Value)> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         let (host, length) = (&self.address, body.len());
         write!(
@@ -73,7 +73,7 @@ impl Drop for Server {
 }
 
 /// A data folder with a token, and a folder of one workflow.
-fn prepared(file: &str) -> (PathBuf, tempfile::TempDir, String) {
+pub(super) fn prepared(file: &str) -> (PathBuf, tempfile::TempDir, String) {
     let data = super::data();
     let made =
         command_in(&data, &["token", "create", "--name", "test", "--scope", "admin", "--json"]).output().unwrap();

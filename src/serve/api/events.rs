@@ -18,36 +18,67 @@ use serde_json::Value;
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
 
-/// Which records are shown, or the lines of which records.
+/// Which records are shown.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct RangeParams {
-    /// The number of the first record, from 1.
+    /// The number of the first one, from 1.
     #[param(minimum = 1)]
     pub from: Option<u64>,
     /// The number of the last one.
     #[param(minimum = 1)]
     pub to: Option<u64>,
-    /// Only records about this process, or its lines.
+    /// Only those about this process.
     pub pid: Option<u64>,
-    /// Only these kinds: of records `started`, `stepped`, `died`, `arrived`, `leaving`; of lines
-    /// the levels `trace`, `debug`, `info`, `warn`, `error`. Several are separated by commas.
+    /// Only these kinds: `started`, `stepped`, `died`, `arrived`, `leaving`, separated by commas.
+    #[param(pattern = "^(started|stepped|died|arrived|leaving)(,(started|stepped|died|arrived|leaving))*$")]
     pub kind: Option<String>,
-    /// Only what has this text, in whatever case: 1 to 200 characters.
+    /// Only those with this text, in whatever case: 1 to 200 characters.
     #[param(min_length = 1, max_length = 200)]
     pub q: Option<String>,
-    /// Of a page: at most so many records that are shown, 1 to 1,000; 50 if it is not given.
+    /// Records of a page: 1 to 1,000; 50 if it is not given.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
 }
 
 impl RangeParams {
-    fn wanted(&self, is_log: bool) -> Answered<Wanted> {
+    fn wanted(&self) -> Answered<Wanted> {
         let Self { from, to, pid, kind, q, .. } = self;
-        let wanted =
-            Wanted { from: from.unwrap_or(1), to: *to, pid: pid.map(Pid), kinds: kind.clone(), text: q.clone() };
-        wanted.checked(is_log)
+        let (from, pid) = (from.unwrap_or(1), pid.map(Pid));
+        Wanted { from, to: *to, pid, kinds: kind.clone(), text: q.clone() }.checked(false)
+    }
+}
+
+/// Which lines are shown.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+#[into_params(parameter_in = Query)]
+pub struct LogParams {
+    /// The number of the first record whose lines are shown, from 1.
+    #[param(minimum = 1)]
+    pub from: Option<u64>,
+    /// The number of the last one.
+    #[param(minimum = 1)]
+    pub to: Option<u64>,
+    /// Only those of this process.
+    pub pid: Option<u64>,
+    /// Only these levels: `trace`, `debug`, `info`, `warn`, `error`, separated by commas.
+    #[param(pattern = "^(trace|debug|info|warn|error)(,(trace|debug|info|warn|error))*$")]
+    pub kind: Option<String>,
+    /// Only those with this text, in whatever case: 1 to 200 characters.
+    #[param(min_length = 1, max_length = 200)]
+    pub q: Option<String>,
+    /// Records of a page that have lines: 1 to 1,000; 50 if it is not given.
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<u32>,
+}
+
+impl LogParams {
+    fn wanted(&self) -> Answered<Wanted> {
+        let Self { from, to, pid, kind, q, .. } = self;
+        let (from, pid) = (from.unwrap_or(1), pid.map(Pid));
+        Wanted { from, to: *to, pid, kinds: kind.clone(), text: q.clone() }.checked(true)
     }
 }
 
@@ -106,7 +137,7 @@ pub(in crate::serve) async fn history(
     Params(params): Params<RangeParams>,
     headers: HeaderMap,
 ) -> Answered<Response> {
-    let wanted = params.wanted(false)?;
+    let wanted = params.wanted()?;
     let limit = query::limit(params.limit)? as usize;
     match Format::of(&headers) {
         Format::Page => {
@@ -183,7 +214,7 @@ pub struct LinePage {
 /// By `Accept` as for the records; `text/event-stream` follows the log until the run has ended: its
 /// events are `line`, and their ids the numbers of records.
 #[utoipa::path(get, path = "/v1/runs/{id}/logs", tag = "events",
-    params(("id" = String, Path), RangeParams, ("Last-Event-ID" = Option<String>, Header)),
+    params(("id" = String, Path), LogParams, ("Last-Event-ID" = Option<String>, Header)),
     responses((status = 200, content(
             (LinePage = "application/json"), (String = "application/x-ndjson"), (String = "text/event-stream"))),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
@@ -192,10 +223,10 @@ pub(in crate::serve) async fn logs(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Segments(id): Segments<String>,
-    Params(params): Params<RangeParams>,
+    Params(params): Params<LogParams>,
     headers: HeaderMap,
 ) -> Answered<Response> {
-    let wanted = params.wanted(true)?;
+    let wanted = params.wanted()?;
     let limit = query::limit(params.limit)? as usize;
     match Format::of(&headers) {
         Format::Page => {
@@ -230,7 +261,7 @@ pub(in crate::serve) async fn events(
     Params(params): Params<RangeParams>,
     headers: HeaderMap,
 ) -> Answered<Response> {
-    let wanted = params.wanted(false)?;
+    let wanted = params.wanted()?;
     let from = after(&headers, wanted.from)?;
     let shown = Shown::records(Wanted { from, ..wanted });
     streamed(service, caller, id, shown, Style::Events("record")).await

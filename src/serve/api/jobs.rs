@@ -179,7 +179,7 @@ pub(in crate::serve) async fn show(
 pub struct CancelJob {}
 
 /// Stops a job. What it has done stays.
-#[utoipa::path(post, path = "/v1/jobs/{id}/cancel", tag = "jobs", params(("id" = String, Path)), request_body = CancelJob,
+#[utoipa::path(post, path = "/v1/jobs/{id}/cancel", tag = "jobs", params(("id" = String, Path)), request_body = Option<CancelJob>,
     responses((status = 202, description = "It ends in a moment"),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]

@@ -81,7 +81,7 @@ pub struct ReplayView {
 }
 
 /// Replays a run from its records, without effects, and compares every step.
-#[utoipa::path(post, path = "/v1/runs/{id}/replay", tag = "acts", params(("id" = String, Path)), request_body = ReplayRun,
+#[utoipa::path(post, path = "/v1/runs/{id}/replay", tag = "acts", params(("id" = String, Path)), request_body = Option<ReplayRun>,
     responses((status = 200, body = ReplayView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
