@@ -112,6 +112,22 @@ impl Host {
         options: ReplayOptions,
         on_step: impl FnMut(ReplayedStep<'_>),
     ) -> Result<Replay, RebuildError> {
+        self.replay_while(workflow, records, options, || true, on_step)
+    }
+
+    /// As [`Self::replay`], as long as `goes_on` says so before each record: the answer counts the
+    /// records that were read.
+    ///
+    /// # Errors
+    /// As [`Self::replay`].
+    pub fn replay_while(
+        &self,
+        workflow: &Workflow,
+        records: &[Record],
+        options: ReplayOptions,
+        mut goes_on: impl FnMut() -> bool,
+        on_step: impl FnMut(ReplayedStep<'_>),
+    ) -> Result<Replay, RebuildError> {
         let ReplayOptions { until, substituted } = options;
         let spec = ReplaySpec {
             root: self.root_for(workflow, records),
@@ -120,7 +136,7 @@ impl Host {
             until,
             budget: Some(Arc::clone(self.shared.guests.on_demand_memory())),
         };
-        replay(spec, records, on_step)
+        replay(spec, records.iter().take_while(|_| goes_on()), on_step)
     }
 
     /// Makes a new durable run of the first records of another, and returns its id. No host owns it

@@ -2,8 +2,8 @@
 
 use super::access::{Scope, guard};
 use super::api::{
-    acts, batches, components, deploy, events, host, host_trace, inbox, jobs, links, metrics, outcome, parts, problems,
-    replay, reruns, runs, schedule_acts, schedules, sessions, timeline, tokens, webhooks, workflows,
+    acts, batches, checks, components, deploy, events, host, host_trace, inbox, jobs, links, metrics, outcome, parts,
+    problems, replay, reruns, runs, schedule_acts, schedules, sessions, timeline, tokens, webhooks, workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
@@ -105,6 +105,7 @@ fn deployed_routes(routes: Routes) -> Routes {
         .scope(Deploy, routes!(deploy::deploy))
         .scope(Deploy, routes!(deploy::activate))
         .scope(Deploy, routes!(deploy::remove))
+        .scope(Deploy, routes!(checks::create))
         .scope(Deploy, routes!(components::upload))
         .scope(Deploy, routes!(components::show))
 }

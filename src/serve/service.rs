@@ -305,6 +305,16 @@ impl Service {
         Ok((deployed, is_new))
     }
 
+    /// Removes a version that is not active and that no run names. Returns whether it did; `None`
+    /// if there is no such version.
+    pub(in crate::serve) fn remove_version(&self, name: &str, number: u64) -> Result<Option<bool>, StoreError> {
+        let removed = self.store.remove_version(name, number)?;
+        if removed == Some(true) {
+            self.loaded.lock().retain(|_, one| one.version.name != name || one.version.number != number);
+        }
+        Ok(removed)
+    }
+
     /// Makes a version the active one: see [`Deployments::activate`].
     ///
     /// [`Deployments::activate`]: crate::journal::catalog::Deployments::activate

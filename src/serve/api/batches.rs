@@ -205,15 +205,34 @@ fn selected(service: &Service, caller: &Caller, body: &NewBatch) -> Answered<(Ve
         (None, Some(filter)) => filter.clone(),
         _ => return Err(fits("", "it has either `ids` or a `filter`")),
     };
-    let BatchFilter { state, workflow, label, q, created_after, created_before } = given;
-    let params = ListParams { state, workflow, label, q, created_after, created_before, ..ListParams::default() };
-    let is_given = [&params.state, &params.workflow, &params.label, &params.q].iter().any(|one| one.is_some());
-    if !is_given && params.created_after.is_none() && params.created_before.is_none() {
+    if given.is_empty() {
         return Err(fits("/filter", "it is empty, and all runs would fit").hint("`state` names all of one kind"));
     }
+    let ended = Some(matches!(body.act, BatchWord::Retry | BatchWord::Delete));
+    fitting(service, caller, given, ended, RUNS_MAX)
+}
+
+impl BatchFilter {
+    fn is_empty(&self) -> bool {
+        let Self { state, workflow, label, q, created_after, created_before } = self;
+        [state, workflow, label, q, created_after, created_before].iter().all(|given| given.is_none())
+    }
+}
+
+/// The ids of the newest runs that fit a filter and that the caller may touch, and whether there
+/// are more. `ended` counts where the filter names no state.
+pub(super) fn fitting(
+    service: &Service,
+    caller: &Caller,
+    given: BatchFilter,
+    ended: Option<bool>,
+    runs_max: usize,
+) -> Answered<(Vec<String>, bool)> {
+    let BatchFilter { state, workflow, label, q, created_after, created_before } = given;
+    let params = ListParams { state, workflow, label, q, created_after, created_before, ..ListParams::default() };
     let (mut filter, _) = filter(&params)?;
     if params.state.is_none() {
-        filter.ended = Some(matches!(body.act, BatchWord::Retry | BatchWord::Delete));
+        filter.ended = ended;
     }
     let mut runs = Vec::new();
     loop {
@@ -225,7 +244,7 @@ fn selected(service: &Service, caller: &Caller, body: &NewBatch) -> Answered<(Ve
             if !caller.may_touch(&stored.name) {
                 continue;
             }
-            if runs.len() == RUNS_MAX {
+            if runs.len() == runs_max {
                 return Ok((runs, true));
             }
             runs.push(stored.id.to_string());

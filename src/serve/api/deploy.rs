@@ -180,7 +180,7 @@ pub(in crate::serve) async fn remove(
     service
         .with_store(move |service| {
             caller.check_workflow(&name)?;
-            match service.store.remove_version(&name, number)? {
+            match service.remove_version(&name, number)? {
                 Some(true) => service.note(&caller, "workflows.remove", &format!("{name}@{number}"), None)?,
                 Some(false) => return Err(ServeProblem::new(ProblemKind::InUse)),
                 None => return Err(ServeProblem::unknown(format_args!("version {number} of `{name}`"))),

@@ -23,7 +23,7 @@ use utoipa::{IntoParams, ToSchema};
 pub struct JobView {
     /// Its id.
     pub id: String,
-    /// What kind of work it is, such as `batch`.
+    /// What kind of work it is, `batch` or `check`.
     pub kind: String,
     /// `open`, `done`, `failed` (the report has a `problem`) or `cancelled`.
     pub state: String,
@@ -41,6 +41,12 @@ pub struct JobView {
     /// with the `kind` of the problem and its `detail`). What was done in the last second before a
     /// crash of the server is done again under the same key: then it may be a `duplicate`, or
     /// `refused`.
+    ///
+    /// That of a check has `workflow`, `version`, `total`, `counts`, `more` and `outcomes`: `run`,
+    /// `outcome` (`fits` with its `steps`; `differs`; `unknown` with `why`), and for a step that
+    /// differs its `record`, `pid`, `step`, `scope`, `component`, and for the first 100 such runs
+    /// what was `expected` and what it `did`: up to 10 lines from the first that differs. Those
+    /// lines need `runs:payloads`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub report: Option<Value>,
@@ -80,6 +86,15 @@ impl JobView {
             report: job.report.as_deref().and_then(|report| serde_json::from_str(report).ok()),
         }
     }
+
+    /// Removes what steps gave: it has payloads.
+    fn hide_payloads(&mut self) {
+        let outcomes = self.report.as_mut().and_then(|report| report.get_mut("outcomes")?.as_array_mut());
+        for outcome in outcomes.into_iter().flatten().filter_map(Value::as_object_mut) {
+            outcome.remove("expected");
+            outcome.remove("did");
+        }
+    }
 }
 
 /// Whether a caller may see a job: it is theirs, or they may see all workflows.
@@ -91,7 +106,11 @@ impl Service {
     /// A job that the caller may see.
     pub(in crate::serve) fn job_for(&self, caller: &Caller, id: &str) -> Answered<JobView> {
         let job = self.store.job(id)?.filter(|job| may_see(caller, job));
-        job.map(JobView::of).ok_or_else(|| ServeProblem::unknown(format_args!("job `{id}`")))
+        let mut job = job.map(JobView::of).ok_or_else(|| ServeProblem::unknown(format_args!("job `{id}`")))?;
+        if !caller.has(Scope::RunsPayloads) {
+            job.hide_payloads();
+        }
+        Ok(job)
     }
 }
 

@@ -12,9 +12,11 @@
 //! A new kind of job is a word and a function in [`Kind`].
 
 mod batch;
+mod check;
 mod progress;
 
 pub(in crate::serve) use batch::{Batch, BatchAct, RUNS_MAX};
+pub(in crate::serve) use check::{CHECKED_MAX, Check};
 pub(in crate::serve) use progress::{Progress, Worked};
 
 use super::access::Caller;
@@ -43,15 +45,18 @@ const ENDED_MAX: u32 = 1_000;
 pub(in crate::serve) enum Kind {
     /// One act on many runs.
     Batch,
+    /// Runs that are replayed on a version.
+    Check,
 }
 
 impl Kind {
-    const ALL: &[Self] = &[Self::Batch];
+    const ALL: &[Self] = &[Self::Batch, Self::Check];
 
     /// The word for it.
     pub(in crate::serve) fn word(self) -> &'static str {
         match self {
             Self::Batch => "batch",
+            Self::Check => "check",
         }
     }
 
@@ -62,6 +67,7 @@ impl Kind {
     async fn work(self, progress: &mut Progress) -> Answered<Worked> {
         match self {
             Self::Batch => batch::work(progress).await,
+            Self::Check => check::work(progress).await,
         }
     }
 }

@@ -91,6 +91,12 @@ impl Progress {
         self.service.is_draining().then_some(Worked::Interrupted)
     }
 
+    /// Tells from any thread whether the work may go on.
+    pub(in crate::serve) fn goes_on(&self) -> impl Fn() -> bool + Send + use<> {
+        let (stop, service) = (self.stop.clone(), Arc::clone(&self.service));
+        move || !*stop.borrow() && !service.is_draining()
+    }
+
     /// Stores the report, if that was not done a moment ago.
     pub(in crate::serve) async fn store(&mut self, report: impl FnOnce() -> Value) -> Answered<()> {
         if self.stored.elapsed() < STORED_EVERY {

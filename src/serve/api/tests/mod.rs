@@ -1,6 +1,7 @@
 //! The API over its real router, on a real host with a folder.
 
 mod batches;
+mod checks;
 mod following;
 mod parts;
 mod ranges;
