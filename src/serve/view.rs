@@ -59,6 +59,9 @@ pub struct RunDetail {
     /// Who started it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
+    /// The run that it was made from, if it is a retry or a fork.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made_from: Option<MadeFrom>,
     /// The number of its durable records.
     pub records: u64,
     /// Its steps.
@@ -86,6 +89,18 @@ pub struct RunDetail {
     /// Counts of what happened.
     #[schema(value_type = Object)]
     pub counts: Value,
+}
+
+/// What a run was made from.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct MadeFrom {
+    /// The id of the other run.
+    pub run: String,
+    /// `retry` or `fork`.
+    pub by: &'static str,
+    /// Of a fork: the number of the last record that both have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<u64>,
 }
 
 /// How a run ended.
@@ -247,6 +262,11 @@ impl Service {
             run,
             started_by: notes.started_by,
             author: notes.author,
+            made_from: projection.origin().map(|origin| MadeFrom {
+                run: origin.run.to_string(),
+                by: if origin.record == 0 { "retry" } else { "fork" },
+                record: Some(origin.record).filter(|record| *record > 0),
+            }),
             records: state.counts().records,
             steps: projection.steps().iter().map(|step| step_json(step, with_payloads)).collect(),
             signals: signals.iter().map(|signal| json!(signal)).collect(),

@@ -44,6 +44,7 @@ async fn a_run_is_retried_once_for_each_key() {
     assert_eq!(server.gets("/v1/runs/count").await.is(200)["count"], 2);
     let detail = server.gets(&format!("/v1/runs/{id}")).await.is(200);
     assert_eq!((&detail["started-by"], &detail["author"]), (&json!("retry"), &json!("ann")));
+    assert_eq!(detail["made-from"], json!({ "run": "bad", "by": "retry" }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,6 +108,7 @@ async fn a_fork_continues_by_itself() {
     assert_eq!(server.ends("one").await["outputs"]["got"], "yes");
     let detail = server.gets(&format!("/v1/runs/{id}")).await.is(200);
     assert_eq!((&detail["started-by"], &detail["labels"]["team"]), (&json!("fork"), &json!("red")));
+    assert_eq!(detail["made-from"], json!({ "run": "one", "by": "fork", "record": at }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
