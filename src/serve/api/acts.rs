@@ -67,7 +67,7 @@ pub(in crate::serve) fn act_problem(error: ActError) -> ServeProblem {
 
 /// Sends a signal to a run. The body is its payload.
 #[utoipa::path(post, path = "/v1/runs/{id}/signals/{name}", tag = "acts",
-    params(("id" = String, Path), ("name" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
+    params(("id" = String, Path), ("name" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
     request_body(content = Value, content_type = "application/json"),
     responses((status = 200, body = ActView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
@@ -97,7 +97,7 @@ pub struct CancelRun {
 
 /// Cancels a run.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "acts",
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)), request_body = CancelRun,
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = CancelRun,
     responses((status = 200, body = ActView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
@@ -125,7 +125,7 @@ pub struct Nothing {}
 
 /// Pauses a run: its processes begin no step.
 #[utoipa::path(post, path = "/v1/runs/{id}/pause", tag = "acts",
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)), request_body = Nothing,
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = Nothing,
     responses((status = 200, body = ActView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
@@ -141,7 +141,7 @@ pub(in crate::serve) async fn pause(
 
 /// Continues a paused run.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "acts",
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header)), request_body = Nothing,
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = Nothing,
     responses((status = 200, body = ActView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
@@ -181,7 +181,7 @@ pub enum CallOutcome {
 /// Settles a call of unknown outcome.
 #[utoipa::path(post, path = "/v1/runs/{id}/uncertain/{pid}/{call}", tag = "acts",
     params(("id" = String, Path), ("pid" = u64, Path), ("call" = u64, Path, description = "its tag"),
-        ("Idempotency-Key" = Option<String>, Header)),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
     request_body = ResolveCall,
     responses((status = 200, body = ActView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),

@@ -111,7 +111,7 @@ pub struct BatchPlan {
 ///
 /// When this answers, the job is durable, and goes on if the server is restarted. The same request
 /// with the same `Idempotency-Key` gives the same job.
-#[utoipa::path(post, path = "/v1/batches", tag = "acts", params(("Idempotency-Key" = Option<String>, Header)),
+#[utoipa::path(post, path = "/v1/batches", tag = "acts", params(("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
     request_body = NewBatch,
     responses((status = 202, body = JobView, description = "The job has begun"),
         (status = 200, body = BatchPlan, description = "What it would act on, as `dry-run` asked"),

@@ -28,7 +28,7 @@ pub struct ComponentView {
 /// Stores a component: its bytes are the body. It is kept while a version or a run names it, and a
 /// day in any case.
 #[utoipa::path(post, path = "/v1/components", tag = "workflows",
-    request_body(content = Vec<u8>, content_type = "application/wasm"),
+    request_body(content = serde_json::Value, content_type = "application/wasm"),
     responses((status = 201, body = ComponentView), (status = 200, body = ComponentView, description = "It was stored before"),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]

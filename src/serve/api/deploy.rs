@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use utoipa::{IntoParams, ToSchema};
@@ -51,9 +51,24 @@ pub struct DeployParams {
     pub dry_run: bool,
 }
 
+/// What a deployment answers that makes no version.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum DeployAnswer {
+    /// It was deployed before.
+    Version(Box<VersionView>),
+    /// Nothing was deployed.
+    Fits {
+        /// Nothing is wrong with it.
+        fits: bool,
+        /// The name of the workflow.
+        name: String,
+    },
+}
+
 /// Deploys a version of a workflow. The same version again is the same.
 #[utoipa::path(post, path = "/v1/workflows", tag = "workflows", params(DeployParams), request_body = DeployVersion,
-    responses((status = 201, body = VersionView), (status = 200, body = VersionView, description = "It was deployed before, or nothing is wrong with it, as `dry-run` asked"),
+    responses((status = 201, body = VersionView), (status = 200, body = DeployAnswer, description = "It was deployed before, or nothing is wrong with it, as `dry-run` asked"),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
 pub(in crate::serve) async fn deploy(
@@ -92,7 +107,7 @@ fn deploy_now(service: &Service, caller: &Caller, body: DeployVersion, dry_run: 
     let name = workflow.plan().name.to_string();
     caller.check_workflow(&name)?;
     if dry_run {
-        return Ok(Json(serde_json::json!({ "fits": true, "name": name })).into_response());
+        return Ok(Json(DeployAnswer::Fits { fits: true, name }).into_response());
     }
     let (deployed, is_new) = service.deploy(workflow, caller.name(), body.note).map_err(super::runs::start_problem)?;
     let number = deployed.version.number;
@@ -136,7 +151,7 @@ pub struct ActivateVersion {
 
 /// Makes a version the one that new runs get.
 #[utoipa::path(post, path = "/v1/workflows/{name}/versions/{version}/activate", tag = "workflows",
-    params(("name" = String, Path), ("version" = u64, Path)), request_body = ActivateVersion,
+    params(("name" = String, Path), ("version" = u64, Path)), request_body = Option<ActivateVersion>,
     responses((status = 204),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]

@@ -107,6 +107,19 @@ impl Format {
     }
 }
 
+/// An event of a stream.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct StreamEvent {
+    /// What it tells.
+    pub event: String,
+    /// JSON.
+    pub data: String,
+    /// The place in the stream, for `Last-Event-ID`.
+    pub id: Option<String>,
+    /// After how many milliseconds a reader that lost its connection comes back.
+    pub retry: Option<u32>,
+}
+
 /// A page of records.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RecordPage {
@@ -164,7 +177,7 @@ fn json_body(body: String) -> Response {
 fn after(headers: &HeaderMap, from: u64) -> Answered<u64> {
     let Some(last) = headers.get("last-event-id") else { return Ok(from) };
     let last = last.to_str().ok().and_then(|last| last.parse::<u64>().ok());
-    let malformed = || ServeProblem::new(ProblemKind::Malformed).part("Last-Event-ID", "it is the number of a record");
+    let malformed = || ServeProblem::new(ProblemKind::DoesNotFit).part("Last-Event-ID", "it is the number of a record");
     Ok(last.ok_or_else(malformed)?.saturating_add(1).max(from))
 }
 
@@ -251,7 +264,7 @@ pub(in crate::serve) async fn logs(
 /// misses nothing. Only durable records are sent. Events: `record`, `end`, `drain`, `problem`.
 #[utoipa::path(get, path = "/v1/runs/{id}/events", tag = "events",
     params(("id" = String, Path), RangeParams, ("Last-Event-ID" = Option<String>, Header)),
-    responses((status = 200, content_type = "text/event-stream", body = String),
+    responses((status = 200, content_type = "text/event-stream", body = StreamEvent),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
 pub(in crate::serve) async fn events(
@@ -287,7 +300,7 @@ pub struct FollowParams {
 /// folder executes are not in it.
 #[utoipa::path(get, path = "/v1/events", tag = "events",
     params(FollowParams, ("Last-Event-ID" = Option<String>, Header)),
-    responses((status = 200, content_type = "text/event-stream", body = String),
+    responses((status = 200, content_type = "text/event-stream", body = StreamEvent),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
 pub(in crate::serve) async fn all(

@@ -162,7 +162,7 @@ pub(in crate::serve) async fn audit(
     Params(params): Params<AuditParams>,
 ) -> Answered<Json<Vec<AuditView>>> {
     let limit = query::limit(params.limit)?;
-    let before = params.before.map(|before| before.min(i64::MAX.cast_unsigned()));
+    let before = query::number("before", params.before)?;
     service
         .with_store(move |service| {
             let acts = service.store.acts(params.target.as_deref(), before, limit)?;

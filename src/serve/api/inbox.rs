@@ -145,13 +145,13 @@ pub(in crate::serve) async fn list(
 }
 
 fn kind(text: Option<&str>) -> Answered<Option<AwaitedKind>> {
-    let wrong = || ServeProblem::new(ProblemKind::Malformed).part("kind", "it is `signal` or `uncertain`");
+    let wrong = || ServeProblem::new(ProblemKind::DoesNotFit).part("kind", "it is `signal` or `uncertain`");
     text.map(|text| AwaitedKind::named(text).ok_or_else(wrong)).transpose()
 }
 
 fn older_than(text: Option<&str>) -> Answered<Option<Timestamp>> {
     let Some(text) = text else { return Ok(None) };
-    let wrong = |why: String| ServeProblem::new(ProblemKind::Malformed).part("older-than", why);
+    let wrong = |why: String| ServeProblem::new(ProblemKind::DoesNotFit).part("older-than", why);
     let age = parse_duration(text).map_err(wrong)?;
     Ok(Some(Timestamp(system_time().0.saturating_sub(age.0))))
 }
@@ -168,5 +168,5 @@ fn place(cursor: &str) -> Answered<InboxPlace> {
         let since = Timestamp(since.min(i64::MAX.cast_unsigned()));
         Some(InboxPlace { since, run: run.into(), kind: AwaitedKind::named(&kind)?, name: name.into() })
     };
-    read().ok_or_else(|| ServeProblem::new(ProblemKind::Malformed).part("cursor", "no page has given it"))
+    read().ok_or_else(|| ServeProblem::new(ProblemKind::DoesNotFit).part("cursor", "no page has given it"))
 }

@@ -154,7 +154,7 @@ pub(in crate::serve) async fn list(
 
 fn read_cursor(cursor: &str) -> Answered<(Timestamp, String)> {
     let read = cursor.split_once('.').and_then(|(at, id)| Some((Timestamp(at.parse().ok()?), id.to_owned())));
-    read.ok_or_else(|| ServeProblem::new(ProblemKind::Malformed).part("cursor", "no page has given it"))
+    read.ok_or_else(|| ServeProblem::new(ProblemKind::DoesNotFit).part("cursor", "no page has given it"))
 }
 
 /// Shows a job, and waits for its end.

@@ -242,9 +242,9 @@ fn failed(problem: &ServeProblem) -> Response {
 
 fn html(status: StatusCode, page: &Page<'_>) -> Response {
     let mut response = (status, page.to_html()).into_response();
-    let headers = page::headers().into_iter();
-    response
-        .headers_mut()
-        .extend(headers.map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value))));
+    for (name, value) in page::headers() {
+        // Not added: a text has a type already.
+        response.headers_mut().insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
     response
 }

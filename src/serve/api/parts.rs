@@ -137,12 +137,12 @@ pub(in crate::serve) async fn step(
     Segments((id, step)): Segments<(String, String)>,
     Params(params): Params<StepParams>,
 ) -> Answered<Json<StepView>> {
-    let limit = query::limit(params.limit)? as usize;
+    let (limit, item) = (query::limit(params.limit)? as usize, query::number("item", params.item)?);
     service
         .with_store(move |service| {
             service.run_for(&caller, &id)?;
             let with_payload = caller.has(Scope::RunsPayloads);
-            let mut attempts = StepAttempts::of(&step, params.item, limit);
+            let mut attempts = StepAttempts::of(&step, item, limit);
             service.each_record(&id, 1, None, |_, record| {
                 attempts.apply(record);
                 true
@@ -346,7 +346,7 @@ pub(in crate::serve) async fn snapshots(
     Params(params): Params<SnapshotParams>,
 ) -> Answered<Json<SnapshotPage>> {
     let limit = query::limit(params.limit)?;
-    let from = crate::process::Pid(params.pid.unwrap_or(0));
+    let from = crate::process::Pid(query::number("pid", params.pid)?.unwrap_or(0));
     service
         .with_store(move |service| {
             service.run_for(&caller, &id)?;

@@ -125,7 +125,7 @@ pub struct RetryPlan {
 /// When this answers, the new run's start is durable. The same request with the same
 /// `Idempotency-Key` gives the same run.
 #[utoipa::path(post, path = "/v1/runs/{id}/retry", tag = "acts",
-    params(("id" = String, Path), RetryParams, ("Idempotency-Key" = Option<String>, Header)), request_body = Option<RetryRun>,
+    params(("id" = String, Path), RetryParams, ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = Option<RetryRun>,
     responses((status = 201, body = RunView, description = "The new run has begun"),
         (status = 200, body = RetryAnswer, description = "It has ended, as `wait` asked; or what it would do, as `dry-run` asked"),
         (status = 202, body = RunView, description = "It has not ended when the wait was over"),
@@ -166,7 +166,7 @@ pub enum RetryAnswer {
 /// When this answers, the new run is durable. The same request with the same `Idempotency-Key`
 /// gives the same run.
 #[utoipa::path(post, path = "/v1/runs/{id}/fork", tag = "acts",
-    params(("id" = String, Path), ForkParams, ("Idempotency-Key" = Option<String>, Header)), request_body = ForkRun,
+    params(("id" = String, Path), ForkParams, ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = ForkRun,
     responses((status = 201, body = RunView, description = "The new run has begun"),
         (status = 200, body = OutcomeView, description = "It has ended, as `wait` asked"),
         (status = 202, body = RunView, description = "It has not ended when the wait was over"),

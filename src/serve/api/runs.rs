@@ -47,6 +47,19 @@ pub struct StartRun {
     pub run_id: Option<String>,
 }
 
+/// What a start answers that does not leave its run behind.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+pub enum StartAnswer {
+    /// The run has ended.
+    Ended(Box<OutcomeView>),
+    /// Nothing was started.
+    Fits {
+        /// Nothing is wrong with the inputs.
+        fits: bool,
+    },
+}
+
 /// How a run is started.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -65,11 +78,11 @@ pub struct StartParams {
 /// gives the same run.
 #[utoipa::path(post, path = "/v1/workflows/{name}/runs", tag = "runs",
     params(("name" = String, Path), StartParams,
-        ("Idempotency-Key" = Option<String>, Header, description = "1 to 255 visible characters")),
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "1 to 255 visible characters")),
     request_body = StartRun,
     responses(
         (status = 201, body = RunView, description = "It has begun"),
-        (status = 200, body = OutcomeView, description = "It has ended, as `wait` asked; or nothing is wrong with the inputs, as `dry-run` asked"),
+        (status = 200, body = StartAnswer, description = "It has ended, as `wait` asked; or nothing is wrong with the inputs, as `dry-run` asked"),
         (status = 202, body = RunView, description = "It has not ended when the wait was over"),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
@@ -90,7 +103,7 @@ pub(in crate::serve) async fn start(
     let begun = service
         .with_store(move |service| begin(service, &caller, &name, key.as_deref(), traceparent, body, params.dry_run));
     let Some(begun) = begun.await? else {
-        return Ok(Json(serde_json::json!({ "fits": true })).into_response());
+        return Ok(Json(StartAnswer::Fits { fits: true }).into_response());
     };
     begun.answer(&service, wait, with_payload).await
 }
@@ -375,6 +388,7 @@ pub(in crate::serve) async fn count(
     Params(params): Params<ListParams>,
 ) -> Answered<Json<RunCount>> {
     let (filter, _) = filter(&params)?;
+    query::limit(params.limit)?;
     if !caller.may_touch_all() {
         match &filter.name {
             Some(name) => caller.check_workflow(name)?,
@@ -404,7 +418,7 @@ pub(super) fn filter(params: &ListParams) -> Answered<(Filter, String)> {
         Some(word) => match EndStatus::named(word) {
             Some(status) => filter.status = Some(status),
             None => {
-                return Err(ServeProblem::new(ProblemKind::Malformed)
+                return Err(ServeProblem::new(ProblemKind::DoesNotFit)
                     .part("state", "it is unfinished, ended, damaged, succeeded, failed, cancelled or timed-out"));
             }
         },
@@ -412,7 +426,7 @@ pub(super) fn filter(params: &ListParams) -> Answered<(Filter, String)> {
     for label in params.label.iter().flat_map(|labels| labels.split(',')) {
         let (key, value) = label
             .split_once('=')
-            .ok_or_else(|| ServeProblem::new(ProblemKind::Malformed).part("label", "it is `key=value`"))?;
+            .ok_or_else(|| ServeProblem::new(ProblemKind::DoesNotFit).part("label", "it is `key=value`"))?;
         filter.labels.push((key.to_owned(), value.to_owned()));
     }
     let time = |at: Option<Timestamp>| at.map(|at| at.0);

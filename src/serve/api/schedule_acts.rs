@@ -81,7 +81,7 @@ fn note_pause(service: &Service, name: &str, table: &Timetable, since: Timestamp
 ///
 /// The same request with the same `Idempotency-Key` gives the same run.
 #[utoipa::path(post, path = "/v1/schedules/{name}/run", tag = "schedules",
-    params(("name" = String, Path), ("Idempotency-Key" = Option<String>, Header)),
+    params(("name" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
     responses((status = 201, body = FiringView, description = "The run has begun"),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]

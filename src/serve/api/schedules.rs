@@ -109,7 +109,7 @@ fn expected(headers: &HeaderMap) -> Answered<Option<u64>> {
             // A tag that is none of ours names no revision.
             Ok(Some(number.filter(|number| *number > 0).unwrap_or(u64::MAX)))
         }
-        _ => Err(ServeProblem::new(ProblemKind::Malformed)
+        _ => Err(ServeProblem::new(ProblemKind::DoesNotFit)
             .detail("`If-Match` has an `ETag`, or `If-None-Match` has `*`; not both")),
     }
 }
@@ -161,7 +161,7 @@ pub(in crate::serve) async fn show(
 #[utoipa::path(put, path = "/v1/schedules/{name}", tag = "schedules",
     params(("name" = String, Path),
         ("If-Match" = Option<String>, Header, description = "The `ETag` that is to be replaced"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: there must be none")),
+        ("If-None-Match" = Option<String>, Header, pattern = "^\\*$", description = "`*`: there must be none")),
     request_body = ScheduleSpec,
     responses((status = 200, body = ScheduleView, description = "It is changed, or was the same"),
         (status = 201, body = ScheduleView, description = "It is new"),

@@ -153,9 +153,9 @@ pub(in crate::serve) async fn timeline(
 ) -> Answered<Json<Timeline>> {
     let limit = params.limit.map_or(SPANS.0, |limit| limit as usize);
     if limit == 0 || limit > SPANS.1 {
-        return Err(ServeProblem::new(ProblemKind::Malformed).part("limit", format!("it is 1 to {}", SPANS.1)));
+        return Err(ServeProblem::new(ProblemKind::DoesNotFit).part("limit", format!("it is 1 to {}", SPANS.1)));
     }
-    let from = params.from.unwrap_or(0);
+    let from = query::number("from", params.from)?.unwrap_or(0);
     service
         .with_store(move |service| {
             let stored = service.run_for(&caller, &id)?;
@@ -299,13 +299,13 @@ pub(in crate::serve) async fn processes(
     Segments(id): Segments<String>,
     Params(params): Params<ProcessParams>,
 ) -> Answered<Json<ProcessPage>> {
-    let limit = query::limit(params.limit)? as usize;
+    let (limit, from) = (query::limit(params.limit)? as usize, query::number("from", params.from)?);
     service
         .with_store(move |service| {
             service.run_for(&caller, &id)?;
             let (processes, doing) = processes_of(service, &id)?;
             let fits = |process: &RunProcess| params.ended.is_none_or(|ended| ended == process.ended.is_some());
-            let mut found = processes.from(Pid(params.from.unwrap_or(0))).filter(|(_, process)| fits(process));
+            let mut found = processes.from(Pid(from.unwrap_or(0))).filter(|(_, process)| fits(process));
             let page = found.by_ref().take(limit);
             let page = page.map(|(pid, process)| ProcessView::of(pid, process, &doing)).collect();
             Ok(Json(ProcessPage { processes: page, next: found.next().map(|(pid, _)| pid.0) }))

@@ -83,7 +83,7 @@ fn expected(headers: &HeaderMap) -> Answered<Expected> {
             // A tag that is none of ours names no revision.
             Ok(Expected::Revision(number.unwrap_or(0)))
         }
-        _ => Err(ServeProblem::new(ProblemKind::Malformed)
+        _ => Err(ServeProblem::new(ProblemKind::DoesNotFit)
             .detail("`If-Match` has an `ETag`, or `If-None-Match` has `*`; not both")),
     }
 }
@@ -143,7 +143,7 @@ fn check_change(service: &Service, caller: &Caller, name: &str) -> Answered<()> 
 #[utoipa::path(put, path = "/v1/webhooks/{name}", tag = "webhooks",
     params(("name" = String, Path),
         ("If-Match" = Option<String>, Header, description = "The `ETag` that is to be replaced"),
-        ("If-None-Match" = Option<String>, Header, description = "`*`: there must be none")),
+        ("If-None-Match" = Option<String>, Header, pattern = "^\\*$", description = "`*`: there must be none")),
     request_body = WebhookSpec,
     responses((status = 200, body = WebhookView, description = "It is changed, or was the same"),
         (status = 201, body = WebhookView, description = "It is new"),
@@ -243,12 +243,12 @@ pub(in crate::serve) async fn deliveries(
     Segments(name): Segments<String>,
     Params(params): Params<DeliveryParams>,
 ) -> Answered<Json<Vec<DeliveryView>>> {
-    let limit = query::limit(params.limit)?;
+    let (limit, before) = (query::limit(params.limit)?, query::number("before", params.before)?);
     service
         .with_store(move |service| {
             found(service, &caller, &name)?;
             service.hooks.deliveries.write();
-            let deliveries = service.store.deliveries(&name, params.before, limit)?;
+            let deliveries = service.store.deliveries(&name, before, limit)?;
             let view = |(row, delivery): (u64, Delivery)| DeliveryView {
                 row,
                 id: delivery.id,
