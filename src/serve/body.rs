@@ -25,6 +25,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         let bytes = json_bytes(request).await?;
         // A missing body is an empty object: most acts need nothing.
         let bytes = if bytes.is_empty() { Bytes::from_static(b"{}") } else { bytes };
+        // Types are also read from a list of their fields, which no document describes.
+        if bytes.trim_ascii_start().starts_with(b"[") {
+            return Err(ServeProblem::new(ProblemKind::DoesNotFit).part("", "it is an object"));
+        }
         parse(&bytes).map(Self)
     }
 }

@@ -43,7 +43,7 @@ pub(in crate::serve) struct Wanted {
 impl Wanted {
     /// Refuses what cannot be wanted.
     pub(in crate::serve) fn checked(self, is_log: bool) -> Answered<Self> {
-        let malformed = |name: &str, why: String| ServeProblem::new(ProblemKind::Malformed).part(name, why);
+        let malformed = |name: &str, why: String| ServeProblem::new(ProblemKind::DoesNotFit).part(name, why);
         let known = if is_log { LEVELS } else { KINDS };
         if let Some(word) = self.words().find(|word| !known.contains(word)) {
             let why = format!("`{word}` is none: there are {}", known.join(", "));

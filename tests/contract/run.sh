@@ -8,7 +8,7 @@ work=${CARGO_TARGET_DIR:-target}/contract
 program=${CARGO_TARGET_DIR:-target}/debug/wfhost
 mkdir -p "$work"
 [ -x "$work/venv/bin/schemathesis" ] || { python3 -m venv "$work/venv" && "$work/venv/bin/pip" install --quiet schemathesis==4.32.5; }
-[ -n "${WFHOST_PROGRAM:-}" ] && program=$WFHOST_PROGRAM || cargo build --quiet --bin wfhost
+if [ -n "${WFHOST_PROGRAM:-}" ]; then program=$WFHOST_PROGRAM; else cargo build --quiet --bin wfhost; fi
 rm -rf "$work/data"
 export WFHOST_DATA=$work/data WFHOST_CONFIG=
 token=$("$program" token create --name contract --scope admin 2>/dev/null)

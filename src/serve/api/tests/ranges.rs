@@ -133,10 +133,10 @@ async fn what_cannot_be_looked_for_is_refused() {
         ("history?limit=1001", "limit"),
     ] {
         let answer = server.gets(&format!("/v1/runs/it/{path}")).await;
-        assert_eq!((answer.problem().0, &answer.json()["errors"][0]["pointer"]), (400, &json!(name)), "{path}");
+        assert_eq!((answer.problem().0, &answer.json()["errors"][0]["pointer"]), (422, &json!(name)), "{path}");
     }
     let last = server.asks(Method::GET, "/v1/runs/it/events", &[("last-event-id", "x")], None).await;
-    assert_eq!(last.problem().0, 400);
+    assert_eq!(last.problem().0, 422);
 }
 
 /// A run that is asked for again and again is read from where its last reading ended; another run
