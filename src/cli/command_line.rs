@@ -2,9 +2,9 @@
 
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    backup, build, cancel, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man, new,
-    pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal, status,
-    token, top, trace, validate, verify,
+    backup, build, cancel, check, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man,
+    new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal,
+    status, token, top, trace, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -62,6 +62,8 @@ pub(in crate::cli) enum Command {
     Token(token::Arguments),
     /// Show when scheduled workflows are due, and change the schedules of a service.
     Schedule(schedule::Arguments),
+    /// Replay recorded runs on a version of a service, before anybody uses it.
+    Check(check::Arguments),
     /// List runs, the newest first.
     Ls(ls::Arguments),
     /// List the runs that are executing now, in all processes of the data folder.
@@ -206,6 +208,7 @@ impl Command {
             }
             Self::Dev(command) => return Unset { host: Some(&mut command.host), ..Unset::default() },
             Self::Top(_)
+            | Self::Check(_)
             | Self::Example(_)
             | Self::New(_)
             | Self::Man(_)

@@ -22,9 +22,9 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    backup, build, cancel, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls,
-    man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal,
-    status, token, top, trace, validate, verify,
+    backup, build, cancel, check, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect,
+    logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule,
+    serve, signal, status, token, top, trace, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -49,6 +49,7 @@ pub fn main() -> ExitCode {
         Command::Serve(command) => reported(serve::serve(&command, terminal), false, terminal),
         Command::Token(command) => reported(token::token(&command), command.json(), terminal),
         Command::Schedule(command) => reported(schedule::schedule(&command, terminal), command.json(), terminal),
+        Command::Check(command) => reported(check::check(&command, terminal), command.json, terminal),
         Command::Ls(command) => reported(ls::ls(&command, terminal), command.json, terminal),
         Command::Ps(command) => reported(ps::ps(&command, terminal), command.json, terminal),
         Command::Inbox(command) => reported(inbox::inbox(&command, terminal), command.json, terminal),

@@ -4,6 +4,7 @@ mod again;
 mod backups;
 mod batched;
 mod building;
+mod checked;
 mod commands;
 mod compiling;
 mod completions;

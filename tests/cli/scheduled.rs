@@ -41,6 +41,10 @@ impl Server {
         Self { child, address }
     }
 
+    pub(super) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
     pub(super) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -1,0 +1,113 @@
+//! A version that is checked with recorded runs, activated, rolled back and removed, by a real
+//! service that is killed again and again.
+
+use super::command_in;
+use super::scheduled::{Server, prepared};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const COUNTS: &str = "\
+name: counts
+inputs: { n: { type: integer } }
+steps: [{ id: it, set: \"${ ([range(5000)] | length) + .inputs.n }\" }]
+outputs: { n: \"${ .steps.it.output }\" }
+";
+
+const RUNS: usize = 100;
+
+fn asked(server: &Server, token: &str, method: &str, path: &str, key: &str, body: &Value) -> (u16, Value) {
+    let until = Instant::now() + Duration::from_mins(1);
+    loop {
+        let header = format!("Idempotency-Key: {key}\r\n");
+        if let Some(answer) = server.ask(token, method, path, &header, &body.to_string()) {
+            return answer;
+        }
+        assert!(Instant::now() < until, "{path} has no answer");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Kills a service, and starts it again.
+fn again(server: Server, data: &Path, workflows: &Path) -> Server {
+    server.kill();
+    Server::start(data, workflows)
+}
+
+#[test]
+fn a_version_is_checked_activated_rolled_back_and_removed_over_kills() {
+    let (data, folder, token) = prepared(COUNTS);
+    let mut server = Server::start(&data, folder.path());
+    // It listens before it has deployed what is in the folder.
+    while asked(&server, &token, "GET", "/readyz", "", &json!({})).0 != 200 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    for n in 0..RUNS {
+        let body = json!({ "run-id": format!("n-{n}"), "inputs": { "n": n } });
+        let key = format!("run-{n}");
+        let (status, run) = asked(&server, &token, "POST", "/v1/workflows/counts/runs?wait=30s", &key, &body);
+        assert_eq!((status, &run["outputs"]["n"]), (200, &json!(5_000 + n)), "{run}");
+    }
+    // From 90 on it does something else.
+    let other = COUNTS.replace("+ .inputs.n", "+ (if .inputs.n < 90 then .inputs.n else 0 end)");
+    let body = json!({ "file": "flow.yaml", "source": other });
+    let (status, version) = asked(&server, &token, "POST", "/v1/workflows", "d", &body);
+    assert_eq!((status, &version["version"]), (201, &json!(2)), "{version}");
+
+    let path = "/v1/workflows/counts/versions/2/check";
+    let (status, job) = asked(&server, &token, "POST", path, "c", &json!({}));
+    assert_eq!(status, 202, "{job}");
+    let mut open = 0;
+    for round in 0..5_u64 {
+        std::thread::sleep(Duration::from_millis(round * 37 % 90));
+        server = again(server, &data, folder.path());
+        let (_, same) = asked(&server, &token, "POST", path, "c", &json!({}));
+        assert_eq!(same["id"], job["id"], "{same}");
+        open += usize::from(same["state"] == "open");
+    }
+    assert!(open > 0, "no kill came while it was open");
+    let path = format!("/v1/jobs/{}?wait=60s", job["id"].as_str().unwrap());
+    let (_, done) = asked(&server, &token, "GET", &path, "", &json!({}));
+    assert_eq!((&done["state"], &done["report"]["counts"]), (&json!("done"), &json!({ "differs": 10, "fits": 90 })));
+    for outcome in done["report"]["outcomes"].as_array().unwrap() {
+        let n: usize = outcome["run"].as_str().unwrap()[2..].parse().unwrap();
+        assert_eq!(outcome["outcome"], if n < 90 { "fits" } else { "differs" }, "{outcome}");
+        assert!(n < 90 || outcome["expected"][0].as_str().unwrap().contains(&(5_000 + n).to_string()), "{outcome}");
+    }
+
+    // The command asks for the same.
+    let checks = |arguments: &[&str]| {
+        let mut command = command_in(&data, &[&["check", "counts@2"], arguments].concat());
+        command.env("WFHOST_SERVER", server.url()).env("WFHOST_TOKEN", &token).output().unwrap()
+    };
+    let told = checks(&["--run", "n-7", "--run", "n-95"]);
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    assert_eq!(told.status.code(), Some(1), "{text}{}", String::from_utf8_lossy(&told.stderr));
+    assert!(text.starts_with("n-95 differs: record ") && text.contains("5095"), "{text}");
+    assert!(text.ends_with("counts@2, 2 runs: 1 fit, 1 differ, 0 cannot be told\n"), "{text}");
+    assert_eq!(checks(&["--run", "n-7", "--json"]).status.code(), Some(0));
+
+    activated_and_removed(server, &data, &token);
+}
+
+/// What was answered counts over kills: a version is activated, used, rolled back and removed.
+fn activated_and_removed(mut server: Server, data: &Path, token: &str) {
+    let none = tempfile::tempdir().unwrap();
+    let activate = |number: u64| format!("/v1/workflows/counts/versions/{number}/activate");
+    let removes = |server: &Server| asked(server, token, "DELETE", "/v1/workflows/counts/versions/2", "", &json!({})).0;
+    assert_eq!(asked(&server, token, "POST", &activate(2), "", &json!({ "expect-active": 1 })).0, 204);
+    server = again(server, data, none.path());
+    assert_eq!(asked(&server, token, "GET", "/v1/workflows/counts", "", &json!({})).1["version"], 2);
+    let body = json!({ "run-id": "used", "inputs": { "n": 95 } });
+    let (_, run) = asked(&server, token, "POST", "/v1/workflows/counts/runs?wait=30s", "used", &body);
+    assert_eq!(run["outputs"]["n"], 5_000, "{run}");
+    assert_eq!(asked(&server, token, "POST", &activate(1), "", &json!({ "expect-active": 1 })).0, 409);
+    assert_eq!(asked(&server, token, "POST", &activate(1), "", &json!({ "expect-active": 2 })).0, 204);
+    server = again(server, data, none.path());
+    assert_eq!(removes(&server), 409, "a run is of it");
+    assert!(asked(&server, token, "DELETE", "/v1/runs/used", "", &json!({})).0 < 300);
+    assert_eq!(removes(&server), 204);
+    server = again(server, data, none.path());
+    assert_eq!(removes(&server), 404);
+    assert_eq!(asked(&server, token, "GET", "/v1/workflows/counts", "", &json!({})).1["version"], 1);
+}
