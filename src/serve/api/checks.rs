@@ -26,7 +26,7 @@ const CHECKED: usize = 100;
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub struct CheckVersion {
     /// The ids of the runs: 1 to 1,000.
-    #[schema(max_items = 1000)]
+    #[schema(min_items = 1, max_items = 1000)]
     pub ids: Option<Vec<String>>,
     /// Which runs of the workflow, if no ids are given; all without it. The newest come first.
     pub filter: Option<BatchFilter>,
@@ -43,7 +43,7 @@ pub struct CheckVersion {
 /// same so far. When this answers, the job is durable. The same request with the same
 /// `Idempotency-Key` gives the same job. Needs `runs:read` too.
 #[utoipa::path(post, path = "/v1/workflows/{name}/versions/{version}/check", tag = "workflows",
-    params(("name" = String, Path), ("version" = u64, Path), ("Idempotency-Key" = Option<String>, Header)),
+    params(("name" = String, Path), ("version" = u64, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
     request_body = CheckVersion,
     responses((status = 202, body = JobView, description = "The job has begun"),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),

@@ -114,10 +114,8 @@ async fn work_off(progress: &mut Progress, check: &Check, report: &mut CheckRepo
         caller.check_workflow(&check.name)?;
         let (name, number) = (check.name.clone(), check.version);
         let version = progress.service.with_store(move |service| service.deployed(&name, Some(number))).await?;
-        let mut checked = match replayed(progress, caller, version, run).await? {
-            Some(checked) => checked,
-            None => continue,
-        };
+        // What was stopped is seen before the next.
+        let Some(mut checked) = replayed(progress, caller, version, run).await? else { continue };
         let shown = report.outcomes.iter().filter(|one| one.expected.is_some()).count();
         if shown >= SHOWN_MAX.0 {
             (checked.expected, checked.did) = (None, None);
