@@ -89,6 +89,21 @@ pub trait Journal: Send + Sync + 'static {
         Ok(self.records(id)?.into_iter().skip(skipped).take(limit).collect())
     }
 
+    /// As [`Self::records_from`], and no more than are together larger than `bytes_max`, but one. So
+    /// only an empty answer says that there is no further record.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`], [`StoreError::Damaged`].
+    fn records_within(&self, id: &str, from: u64, limit: usize, bytes_max: usize) -> Result<Vec<Bytes>, StoreError> {
+        let mut bytes = 0;
+        let fits = |record: &Bytes| {
+            let is_first = bytes == 0;
+            bytes += record.len().max(1);
+            is_first || bytes <= bytes_max
+        };
+        Ok(self.records_from(id, from, limit)?.into_iter().take_while(fits).collect())
+    }
+
     /// Waits until everything that was appended before is durable and was reported.
     fn flush(&self) -> Result<(), StoreError>;
 

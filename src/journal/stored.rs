@@ -63,6 +63,9 @@ pub struct Filter {
     pub status: Option<EndStatus>,
     /// Only those of the workflow of this name.
     pub name: Option<String>,
+    /// Only those of the workflows whose names fit one of these patterns, in which `*` is any text;
+    /// all if there is none.
+    pub workflows: Vec<String>,
     /// Only those created at that time or later.
     pub created_min: Option<Timestamp>,
     /// Only those created before that time.

@@ -7,13 +7,23 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// Bytes of a body, unless a route says otherwise.
 pub(in crate::serve) const BODY_BYTES_MAX: usize = 2 << 20;
 
 /// How long each part of a body may take.
 const FRAME_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The least speed of a body, in bytes a second, once [`FRAME_TIME_MAX`] is over.
+const SPEED_MIN: usize = 1 << 10;
+
+/// What the bodies that are being read may hold together, in KiB: 256 MiB.
+const HELD_KIB: usize = 256 << 10;
+
+/// The rest of it.
+static HELD: Semaphore = Semaphore::const_new(HELD_KIB);
 
 /// A JSON body. Fields that the type does not have are refused.
 pub(in crate::serve) struct JsonBody<T>(pub(in crate::serve) T);
@@ -86,7 +96,13 @@ fn check_type(headers: &HeaderMap) -> Result<(), ServeProblem> {
 pub(in crate::serve) async fn read(request: Request, most: usize) -> Result<Bytes, ServeProblem> {
     let mut body = std::pin::pin!(Limited::new(request.into_body(), most));
     let mut bytes = BytesMut::new();
+    let begun = Instant::now();
+    let (mut room, mut held): (Option<SemaphorePermit<'static>>, usize) = (None, 0);
     loop {
+        let most_time = FRAME_TIME_MAX + Duration::from_secs((bytes.len() / SPEED_MIN) as u64);
+        if begun.elapsed() > most_time {
+            return Err(ServeProblem::new(ProblemKind::Malformed).detail("the body did not come in time"));
+        }
         let frame = match tokio::time::timeout(FRAME_TIME_MAX, body.frame()).await {
             Ok(None) => return Ok(bytes.freeze()),
             Ok(Some(Ok(frame))) => frame,
@@ -99,6 +115,17 @@ pub(in crate::serve) async fn read(request: Request, most: usize) -> Result<Byte
         };
         if let Ok(data) = frame.into_data() {
             bytes.extend_from_slice(&data);
+            let more = (bytes.len() >> 10) + 1 - held;
+            if more > 0 {
+                let full = || ServeProblem::new(ProblemKind::TooManyWaits).detail("too many bodies come at once");
+                let permit = HELD.try_acquire_many(u32::try_from(more).unwrap_or(u32::MAX));
+                let permit = permit.map_err(|_| full().retry_after(5))?;
+                held += more;
+                match &mut room {
+                    Some(room) => room.merge(permit),
+                    None => room = Some(permit),
+                }
+            }
         }
     }
 }

@@ -5,7 +5,8 @@
 //! server, misses nothing and gets nothing twice. The server keeps nothing for a slow reader: each
 //! reads on from the journal when it has taken what it was sent.
 
-use super::problem::{Answered, ServeProblem};
+use super::access::Caller;
+use super::problem::{Answered, ProblemKind, ServeProblem};
 use super::service::Service;
 use super::shown::Shown;
 use axum::body::Body;
@@ -18,10 +19,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, mpsc};
 
-/// Records that are read at a time.
-const PAGE: usize = 1_000;
+/// Records that are read at a time, and their bytes.
+const PAGE: (usize, usize) = (1_000, 256 << 10);
 
 /// How long events gather before they are sent: so a busy run costs a write for many.
 const GATHER: Duration = Duration::from_millis(20);
@@ -31,6 +32,18 @@ const COMMENT_EVERY: Duration = Duration::from_secs(15);
 
 /// How often the records of a run are read that another process of the folder has.
 const POLL_EVERY: Duration = Duration::from_millis(200);
+
+/// How long a reader may take nothing.
+const STALL_MAX: Duration = Duration::from_secs(30);
+
+/// What all readers together may hold, in KiB: 256 MiB.
+const HELD_KIB: u32 = 256 << 10;
+
+/// The rest of it.
+static HELD: Semaphore = Semaphore::const_new(HELD_KIB as usize);
+
+/// Those who read at one time: what they have read is not yet in [`HELD`].
+static READING: Semaphore = Semaphore::const_new(32);
 
 /// How what is shown is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,14 +60,14 @@ pub(in crate::serve) fn stream(
     run: String,
     shown: Shown,
     style: Style,
-    permit: OwnedSemaphorePermit,
+    (caller, permit): (Caller, OwnedSemaphorePermit),
 ) -> Response {
     let (sender, receiver) = mpsc::channel(1);
     tokio::spawn(async move {
         let _permit = permit;
         let mut out = Out(sender);
         let _ = match style {
-            Style::Events(name) => send_events(&service, &run, shown, name, &mut out).await,
+            Style::Events(name) => send_events(&service, &caller, (&run, shown, name), &mut out).await,
             Style::Lines => send_lines(&service, &run, shown, &mut out).await,
         };
     });
@@ -79,29 +92,57 @@ pub(in crate::serve) fn response(receiver: mpsc::Receiver<Bytes>) -> Response {
     response
 }
 
-/// The reader is gone.
+/// The reader is gone, or was left.
 pub(in crate::serve) struct Gone;
 
 /// Where the events go.
 pub(in crate::serve) struct Out(pub(in crate::serve) mpsc::Sender<Bytes>);
 
 impl Out {
+    /// Sends bytes that other readers share. A reader that takes nothing is left in time: it finds
+    /// its place again.
     pub(in crate::serve) async fn send(&mut self, bytes: Bytes) -> Result<(), Gone> {
-        self.0.send(bytes).await.map_err(|_| Gone)
+        self.0.send_timeout(bytes, STALL_MAX).await.map_err(|_| Gone)
+    }
+
+    /// Sends bytes of this reader alone. They count until they have left, so that all readers
+    /// together hold [`HELD_KIB`].
+    async fn send_own(&mut self, bytes: Bytes) -> Result<(), Gone> {
+        let kib = u32::try_from(bytes.len() >> 10).unwrap_or(u32::MAX).saturating_add(1).min(HELD_KIB);
+        let room = tokio::time::timeout(STALL_MAX, HELD.acquire_many(kib)).await;
+        let Ok(Ok(room)) = room else { return Err(Gone) };
+        self.send(Bytes::from_owner(Held { bytes, _room: room })).await
+    }
+}
+
+/// Bytes that are on their way to a reader.
+struct Held {
+    bytes: Bytes,
+    _room: SemaphorePermit<'static>,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
 async fn send_events(
     service: &Arc<Service>,
-    run: &str,
-    mut shown: Shown,
-    name: &str,
+    caller: &Caller,
+    (run, mut shown, name): (&str, Shown, &str),
     out: &mut Out,
 ) -> Result<(), Gone> {
     out.send(Bytes::from_static(b"retry: 2000\n\n")).await?;
     // Before the first reading: what comes afterwards is noticed.
     let mut more = service.host.watch_durable(run);
     loop {
+        let reading = READING.acquire().await;
+        if !caller.is_valid(service).await {
+            let gone = serde_json::json!(ServeProblem::new(ProblemKind::Unauthenticated)).to_string();
+            let _ = out.send(event("problem", None, &gone)).await;
+            return Ok(());
+        }
         let read = match read(service, run, shown).await {
             Ok(read) => read,
             Err(problem) => {
@@ -118,8 +159,9 @@ async fn send_events(
                 let is_last = read.texts.get(index + 1).is_none_or(|(next, _)| next != number);
                 bytes.put(event(name, is_last.then_some(*number), text));
             }
-            out.send(bytes.freeze()).await?;
+            out.send_own(bytes.freeze()).await?;
         }
+        drop(reading);
         let is_over = shown.last().is_some_and(|last| shown.next > last);
         if is_over || read.has_ended && read.is_whole {
             let end = serde_json::json!({ "run": run }).to_string();
@@ -133,6 +175,7 @@ async fn send_events(
 
 async fn send_lines(service: &Arc<Service>, run: &str, mut shown: Shown, out: &mut Out) -> Result<(), Gone> {
     loop {
+        let reading = READING.acquire().await;
         let read = match read(service, run, shown).await {
             Ok(read) => read,
             // Nobody takes what was sent for all there is.
@@ -147,8 +190,9 @@ async fn send_lines(service: &Arc<Service>, run: &str, mut shown: Shown, out: &m
             bytes.put_u8(b'\n');
         }
         if !bytes.is_empty() {
-            out.send(bytes.freeze()).await?;
+            out.send_own(bytes.freeze()).await?;
         }
+        drop(reading);
         if read.is_whole || shown.last().is_some_and(|last| shown.next > last) {
             return Ok(());
         }
@@ -170,19 +214,18 @@ async fn wait(
         }
     };
     tokio::pin!(changed);
-    loop {
-        tokio::select! {
-            () = &mut changed => {
-                tokio::time::sleep(GATHER).await;
-                return Ok(());
-            }
-            () = out.0.closed() => return Err(Gone),
-            () = service.drained() => {
-                let _ = out.send(event("drain", None, "{}")).await;
-                return Err(Gone);
-            }
-            () = tokio::time::sleep(COMMENT_EVERY) => out.send(Bytes::from_static(b":\n\n")).await?,
+    tokio::select! {
+        () = &mut changed => {
+            tokio::time::sleep(GATHER).await;
+            Ok(())
         }
+        () = out.0.closed() => Err(Gone),
+        () = service.drained() => {
+            let _ = out.send(event("drain", None, "{}")).await;
+            Err(Gone)
+        }
+        // Then the token is looked at again.
+        () = tokio::time::sleep(COMMENT_EVERY) => out.send(Bytes::from_static(b":\n\n")).await,
     }
 }
 
@@ -210,13 +253,13 @@ async fn read(service: &Arc<Service>, run: &str, mut shown: Shown) -> Answered<R
                 None if is_here => return Ok(Read { shown, texts: Vec::new(), has_ended: false, is_whole: true }),
                 None => return Err(ServeProblem::unknown(format_args!("run `{id}`"))),
             };
-            let records = service.records(&id, shown.next, PAGE)?;
+            let records = service.records_within(&id, shown.next, PAGE)?;
             let mut texts = Vec::new();
             for record in &records {
                 let number = shown.next;
                 texts.extend(shown.take(record).into_iter().map(|text| (number, text)));
             }
-            Ok(Read { shown, texts, has_ended, is_whole: records.len() < PAGE })
+            Ok(Read { shown, texts, has_ended, is_whole: records.is_empty() })
         })
         .await
 }

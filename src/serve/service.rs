@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// Requests that may wait for an outcome at one time.
 const WAITS_MAX: usize = 10_000;
@@ -29,6 +29,13 @@ const READS_MAX: usize = 64;
 
 /// Requests that may execute recorded steps again at one time: it takes as long as the run took.
 const REPLAYS_MAX: usize = 4;
+
+/// Deployments that may be read and compiled at one time. They have turns of their own: one may pull
+/// a component for minutes.
+const DEPLOYS_MAX: usize = 2;
+
+/// How long a deployment waits for its turn.
+const DEPLOY_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// Streams of events that may be open at one time.
 const STREAMS_MAX: usize = 2_000;
@@ -70,6 +77,7 @@ pub struct Service {
     pub(in crate::serve) waits: Arc<Semaphore>,
     pub(in crate::serve) streams: Arc<Semaphore>,
     pub(in crate::serve) replays: Arc<Semaphore>,
+    deploys: Arc<Semaphore>,
     pub(in crate::serve) jobs: super::job::Working,
     pub(in crate::serve) changes: super::changes::Changes,
     pub(in crate::serve) folds: super::folds::Folds,
@@ -108,6 +116,7 @@ impl Service {
             waits: Arc::new(Semaphore::new(WAITS_MAX)),
             streams: Arc::new(Semaphore::new(STREAMS_MAX)),
             replays: Arc::new(Semaphore::new(REPLAYS_MAX)),
+            deploys: Arc::new(Semaphore::new(DEPLOYS_MAX)),
             jobs: super::job::Working::default(),
             changes: super::changes::Changes::default(),
             folds: super::folds::Folds::default(),
@@ -185,9 +194,9 @@ impl Service {
         let _ = draining.wait_for(|draining| *draining).await;
     }
 
-    /// Workflow files of the server's folder that cannot be used, each with the cause.
-    pub(in crate::serve) fn faulty(&self) -> BTreeMap<String, String> {
-        self.faulty.lock().clone()
+    /// The names of workflow files of the server's folder that cannot be used.
+    pub(in crate::serve) fn faulty(&self) -> Vec<String> {
+        self.faulty.lock().keys().cloned().collect()
     }
 
     /// Notes that a workflow file cannot be used, or can be again.
@@ -203,7 +212,28 @@ impl Service {
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
-        let turn = Arc::clone(&self.reads).acquire_owned().await;
+        let turn = Arc::clone(&self.reads).acquire_owned().await.ok();
+        self.on_thread(turn, work).await
+    }
+
+    /// Reads, compiles and stores what is deployed, on a thread for that.
+    pub(in crate::serve) async fn deploying<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self) -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        match tokio::time::timeout(DEPLOY_WAIT_MAX, Arc::clone(&self.deploys).acquire_owned()).await {
+            Ok(turn) => self.on_thread(turn.ok(), work).await,
+            Err(_) => Err(ServeProblem::new(ProblemKind::TooManyWaits)
+                .detail("other workflows are being deployed")
+                .retry_after(10)),
+        }
+    }
+
+    async fn on_thread<T: Send + 'static>(
+        self: &Arc<Self>,
+        turn: Option<OwnedSemaphorePermit>,
+        work: impl FnOnce(&Self) -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
         let service = Arc::clone(self);
         let done = tokio::task::spawn_blocking(move || {
             let _turn = turn;

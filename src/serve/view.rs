@@ -17,6 +17,9 @@ use utoipa::ToSchema;
 /// small pages would cost more than few large ones.
 const PAGE: usize = 50_000;
 
+/// Bytes of records that are folded at a time: more at once, since each reading begins at the end.
+const FOLD_BYTES: usize = 16 << 20;
+
 /// A run, as lists show it.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -216,17 +219,29 @@ impl Service {
             if limit == 0 {
                 return Ok(());
             }
-            let records = self.records(id, next, limit)?;
+            let records = self.records_within(id, next, (limit, FOLD_BYTES))?;
+            if records.is_empty() {
+                return Ok(());
+            }
             for record in &records {
                 if !apply(next, record) {
                     return Ok(());
                 }
                 next += 1;
             }
-            if records.len() < limit {
-                return Ok(());
-            }
         }
+    }
+
+    /// At most so many records of a run and so many bytes of them, but at least one if there is one,
+    /// from number `from` on.
+    pub(in crate::serve) fn records_within(
+        &self,
+        id: &str,
+        from: u64,
+        (limit, bytes_max): (usize, usize),
+    ) -> Answered<Vec<Record>> {
+        let records = self.store.records_within(id, from, limit, bytes_max)?;
+        Record::decode_all(records).map_err(|error| ServeProblem::new(ProblemKind::Damaged).detail(error.to_string()))
     }
 
     /// At most `limit` records of a run, from number `from` on.

@@ -9,6 +9,7 @@ use crate::cli::report::host_log;
 use crate::cli::report::journal::recovery_error;
 use crate::cli::report::warnings::Warnings;
 use crate::cli::terminal::{Terminal, say};
+use crate::dispatch::http::HttpConfig;
 use crate::host::RecoverError;
 use crate::serve::access::guard::Addresses;
 use crate::serve::hook::spec::WebhookSpec;
@@ -77,7 +78,15 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
     host_log::begin();
     let fault = |error: std::io::Error| UserError::new(kind::HOST_FAULT, format!("no threads can be started: {error}"));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(fault)?;
-    let builder = command.host.host(processors()).data(command.data.required()?).runtime(runtime.handle().clone());
+    // A workflow that comes by the API reaches with its registries what its steps may reach.
+    let mut registries = HttpConfig::default();
+    registries.permissions.clone_from(&command.host.allow_addresses);
+    let builder = command
+        .host
+        .host(processors())
+        .registries(registries)
+        .data(command.data.required()?)
+        .runtime(runtime.handle().clone());
     let host = builder.build().map_err(UserError::from)?;
     let mut warnings = Warnings::new();
     command.host.check(&host, &mut warnings);

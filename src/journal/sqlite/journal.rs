@@ -28,7 +28,11 @@ impl Journal for Sqlite {
     }
 
     fn records_from(&self, id: &str, from: u64, limit: usize) -> Result<Vec<Bytes>, StoreError> {
-        self.0.records_from(id, from, limit)
+        self.0.records_within(id, from, (limit, usize::MAX))
+    }
+
+    fn records_within(&self, id: &str, from: u64, limit: usize, bytes_max: usize) -> Result<Vec<Bytes>, StoreError> {
+        self.0.records_within(id, from, (limit, bytes_max))
     }
 
     fn flush(&self) -> Result<(), StoreError> {

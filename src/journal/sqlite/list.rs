@@ -136,6 +136,13 @@ fn clauses(filter: &Filter) -> (String, Vec<Value>) {
             values.push(value);
         }
     }
+    let globs;
+    if !filter.workflows.is_empty() {
+        globs = format!("({})", vec!["name GLOB ?"; filter.workflows.len()].join(" OR "));
+        clauses.push(&globs);
+        let glob = |pattern: &String| pattern.replace('[', "[[]").replace('?', "[?]").into();
+        values.extend(filter.workflows.iter().map(glob));
+    }
     if let Some(prefix) = &filter.id_prefix {
         clauses.push("id >= ? AND id < ?");
         values.extend([prefix.clone().into(), behind(prefix).into()]);

@@ -31,9 +31,16 @@ pub(super) fn read(db: &Connection, run: &RunRow) -> Result<Vec<Bytes>, ReadErro
     Ok(all)
 }
 
-/// Reads at most `limit` records of a run, from number `from` on, counted from 1.
-pub(super) fn read_from(db: &Connection, run: &RunRow, from: u64, limit: usize) -> Result<Vec<Bytes>, ReadError> {
-    let mut some = Vec::new();
+/// Reads at most `limit` records of a run, from number `from` on, counted from 1, and no more than
+/// are together larger than `bytes_max`, but one.
+pub(super) fn read_from(
+    db: &Connection,
+    run: &RunRow,
+    from: u64,
+    (limit, bytes_max): (usize, usize),
+) -> Result<Vec<Bytes>, ReadError> {
+    let mut some: Vec<Bytes> = Vec::new();
+    let (mut bytes, mut is_full) = (0_usize, false);
     // The number of the record that comes next, once the first batch is found.
     let mut next = None;
     let mut add = |seq: i64, batches: Vec<Bytes>, name: &dyn Display| -> Result<bool, ReadError> {
@@ -46,14 +53,18 @@ pub(super) fn read_from(db: &Connection, run: &RunRow, from: u64, limit: usize) 
             let mut opened = Vec::new();
             open(db, &mut opened, &batch, name)?;
             for record in opened {
-                if at >= from && some.len() < limit {
-                    some.push(record);
+                if at >= from && !is_full {
+                    bytes = bytes.saturating_add(record.len());
+                    is_full = some.len() >= limit || !some.is_empty() && bytes > bytes_max;
+                    if !is_full {
+                        some.push(record);
+                    }
                 }
                 at += 1;
             }
         }
         next = Some(at);
-        Ok(some.len() < limit)
+        Ok(!is_full && some.len() < limit)
     };
     if run.is_moved() {
         let places = archive::places(db, run.row)?;

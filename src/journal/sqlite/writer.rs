@@ -222,10 +222,10 @@ impl Writer {
     }
 
     /// Returns at most `limit` records of a run that are on disk, from number `from` on.
-    pub(super) fn records_from(&self, id: &str, from: u64, limit: usize) -> Result<Vec<Bytes>, StoreError> {
+    pub(super) fn records_within(&self, id: &str, from: u64, most: (usize, usize)) -> Result<Vec<Bytes>, StoreError> {
         let mut db = self.reader();
         let (db, run) = self.run_now(&mut db, id)?;
-        read_from(&db, &run, from.max(1), limit).map_err(|error| error.of(id, self.path()))
+        read_from(&db, &run, from.max(1), most).map_err(|error| error.of(id, self.path()))
     }
 
     /// Returns the records of a run that this process owns, whether or not they are on disk.

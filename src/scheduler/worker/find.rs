@@ -126,7 +126,7 @@ impl<C: Commit> Core<C> {
                 match shared.thieves[victim].steal_half(&self.local) {
                     Loot::Job(job) => {
                         self.counters(shared).steals.add(1);
-                        let begun = self.begin(shared);
+                        let begun = Self::begin(shared);
                         self.record(shared, Deed::Steal, begun);
                         return Some(job);
                     }

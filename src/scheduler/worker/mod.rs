@@ -177,7 +177,7 @@ impl<C: Commit> Worker<C> {
         let bed = self.bed();
         let (shared, core) = (&*self.shared, &self.core);
         let until = bed.deadline.map(|deadline| (&shared.clock, deadline));
-        let (was_searching, begun) = (core.searching, core.begin(shared));
+        let (was_searching, begun) = (core.searching, Core::begin(shared));
         let awake = shared.sleep.park(core.index, was_searching, until, || core.is_needed(shared, &bed));
         core.record(shared, Deed::Park, begun);
         self.rises(&bed, awake);
@@ -248,7 +248,7 @@ impl<C: Commit> Core<C> {
 
     /// The time, if somebody looks at what the workers do.
     #[inline]
-    fn begin(&self, shared: &Shared<C>) -> Option<Monotonic> {
+    fn begin(shared: &Shared<C>) -> Option<Monotonic> {
         (C::TIMED && shared.timeline.is_armed()).then(|| shared.clock.now())
     }
 
@@ -282,7 +282,7 @@ impl<C: Commit> Core<C> {
         if !shared.admission.attend() {
             return false;
         }
-        let begun = self.begin(shared);
+        let begun = Self::begin(shared);
         shared.attend(|slot| self.send_global(shared, slot));
         self.record(shared, Deed::Admit, begun);
         // Its time must not count towards the next slice.
@@ -295,7 +295,7 @@ impl<C: Commit> Core<C> {
         if shared.timers.next().is_none_or(|next| next > now) {
             return false;
         }
-        let begun = self.begin(shared);
+        let begun = Self::begin(shared);
         let mut due = std::mem::take(&mut self.due);
         shared.timers.drain(now, &mut due);
         if !due.is_empty() {

@@ -50,6 +50,19 @@ impl Caller {
         self.0.workflows.is_empty() || self.0.workflows.iter().any(|pattern| fits(pattern, workflow))
     }
 
+    /// Patterns of the workflows that it is for; all if there is none.
+    pub(in crate::serve) fn workflows(&self) -> &[String] {
+        &self.0.workflows
+    }
+
+    /// Whether the token is still there, and not expired.
+    pub(in crate::serve) async fn is_valid(&self, service: &Arc<super::Service>) -> bool {
+        let token = self.0.token.clone();
+        let read = service.with_store(move |service| Ok(service.tokens.caller_of(&token)?.is_some()));
+        // What cannot be read now is no reason to end a stream.
+        read.await.unwrap_or(true)
+    }
+
     /// Whether the token is for all workflows.
     pub fn may_touch_all(&self) -> bool {
         self.0.workflows.is_empty()

@@ -77,7 +77,7 @@ pub(in crate::serve) async fn deploy(
     Params(params): Params<DeployParams>,
     JsonBody(body): JsonBody<DeployVersion>,
 ) -> Answered<Response> {
-    service.with_store(move |service| deploy_now(service, &caller, body, params.dry_run)).await
+    service.deploying(move |service| deploy_now(service, &caller, body, params.dry_run)).await
 }
 
 fn deploy_now(service: &Service, caller: &Caller, body: DeployVersion, dry_run: bool) -> Answered<Response> {

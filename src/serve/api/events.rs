@@ -187,8 +187,9 @@ async fn streamed(service: Arc<Service>, caller: Caller, id: String, shown: Show
         .try_acquire_owned()
         .map_err(|_| ServeProblem::new(ProblemKind::TooManyWaits).retry_after(5))?;
     let run = id.clone();
-    service.with_store(move |service| service.run_for(&caller, &run)).await?;
-    Ok(feed::stream(service, id, shown, style, permit))
+    let asks = caller.clone();
+    service.with_store(move |service| service.run_for(&asks, &run)).await?;
+    Ok(feed::stream(service, id, shown, style, (caller, permit)))
 }
 
 /// A line of a run's log.

@@ -88,9 +88,9 @@ pub struct Readiness {
     pub disk_full: bool,
     /// Whether it takes no new work.
     pub draining: bool,
-    /// Workflow files of the server's folder that cannot be used, each with the cause. They do not
-    /// keep it from being ready.
-    pub faulty: BTreeMap<String, String>,
+    /// Workflow files of the server's folder that cannot be used: their names. They do not keep it
+    /// from being ready; the log of the server says what is wrong with them.
+    pub faulty: Vec<String>,
 }
 
 /// Answers while the server lives.

@@ -19,11 +19,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use utoipa::{IntoParams, ToSchema};
 
 /// How long a start may take to be durable.
 const DURABLE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How long a twin of a request may take to begin its run.
+const TWIN_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Labels of a run, and characters of each key and value.
 const LABELS_MAX: (usize, usize) = (32, 256);
@@ -224,7 +227,11 @@ pub(in crate::serve) fn traceparent(headers: &HeaderMap) -> Option<String> {
 
 /// The run of an earlier request.
 pub(super) fn existing(service: &Service, caller: &Caller, id: &str, request: &str, has_key: bool) -> Answered<Begun> {
-    // A twin of this request may have begun it a moment ago.
+    // A twin of this request may be about to begin it.
+    let begun = Instant::now();
+    while service.store.run(id)?.is_none() && service.host.run_of(id).is_none() && begun.elapsed() < TWIN_TIME_MAX {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let stored = service.run_for(caller, id)?;
     let manifest = service.manifest(id);
     let before = manifest.as_ref().and_then(|manifest| manifest.notes.request.as_deref());
@@ -342,6 +349,7 @@ pub(in crate::serve) async fn list(
     let limit = query::limit(params.limit)?;
     let (mut filter, digest) = filter(&params)?;
     filter.after = query::place(params.cursor.as_deref(), &digest)?;
+    caller.workflows().clone_into(&mut filter.workflows);
     service
         .with_store(move |service| {
             let mut runs = Vec::new();
@@ -427,6 +435,9 @@ pub(super) fn filter(params: &ListParams) -> Answered<(Filter, String)> {
         let (key, value) = label
             .split_once('=')
             .ok_or_else(|| ServeProblem::new(ProblemKind::DoesNotFit).part("label", "it is `key=value`"))?;
+        if filter.labels.len() == LABELS_MAX.0 {
+            return Err(query::unfit("label", format!("at most {} at one time", LABELS_MAX.0)));
+        }
         filter.labels.push((key.to_owned(), value.to_owned()));
     }
     let time = |at: Option<Timestamp>| at.map(|at| at.0);

@@ -1,7 +1,7 @@
 //! Webhooks: what deliveries of others do.
 
 use crate::journal::catalog::{Delivery, Expected, StoredWebhook};
-use crate::serve::access::Caller;
+use crate::serve::access::{Caller, Scope};
 use crate::serve::body::{JsonBody, Params, Segments};
 use crate::serve::hook::hooks::{API, CONFIG, mismatch};
 use crate::serve::hook::spec::WebhookSpec;
@@ -247,6 +247,7 @@ pub(in crate::serve) async fn deliveries(
     service
         .with_store(move |service| {
             found(service, &caller, &name)?;
+            let may_quote = caller.has(Scope::RunsPayloads);
             service.hooks.deliveries.write();
             let deliveries = service.store.deliveries(&name, before, limit)?;
             let view = |(row, delivery): (u64, Delivery)| DeliveryView {
@@ -255,7 +256,8 @@ pub(in crate::serve) async fn deliveries(
                 at: rfc3339(delivery.at),
                 outcome: delivery.outcome.to_string(),
                 run: delivery.run.map(|run| run.to_string()),
-                reason: delivery.reason,
+                // It may quote what came.
+                reason: delivery.reason.filter(|_| may_quote),
             };
             Ok(Json(deliveries.into_iter().map(view).collect()))
         })

@@ -362,7 +362,7 @@ pub fn deploy_folder(
     let mut files: Vec<PathBuf> = files.map_err(fails)?.into_iter().filter(is_workflow).collect();
     files.sort();
     for file in files {
-        let name = file.display().to_string();
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let deployed = service.host().load(&file).and_then(|workflow| service.deploy(workflow, AUTHOR, None));
         let (deployed, is_new) = match deployed {
             Ok(deployed) => deployed,

@@ -6,6 +6,7 @@
 
 mod life;
 mod notify;
+mod prompt;
 mod tls;
 
 pub use life::{ServerError, ServerNotice, ServerOptions, deploy_folder, run};
@@ -16,6 +17,7 @@ use super::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
+use prompt::Prompt;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
@@ -145,7 +147,8 @@ async fn connection(
         .max_header_list_size(HEADER_BYTES_MAX as u32)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(30));
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+    let connection =
+        builder.serve_connection(TokioIo::new(Prompt::new(stream, HEADER_TIME_MAX)), TowerToHyperService::new(router));
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
