@@ -100,7 +100,10 @@ pub(super) async fn work(progress: &mut Progress) -> Answered<Worked> {
         for (run, acting) in runs.iter().zip(acting) {
             let outcome = acting.await.unwrap_or_else(|_| Err(ServeProblem::new(ProblemKind::HostFault)));
             // What comes after one that is done again is done again too, under the same keys.
-            is_interrupted |= outcome.as_ref().is_err_and(|problem| problem.kind == ProblemKind::Draining.word());
+            // While the server stops, a refusal may be for that.
+            is_interrupted |= outcome
+                .as_ref()
+                .is_err_and(|problem| problem.kind == ProblemKind::Draining.word() || progress.service.is_draining());
             if !is_interrupted {
                 let outcome = outcome.unwrap_or_else(|problem| refused(run, problem));
                 *report.counts.entry(outcome.outcome.clone()).or_default() += 1;
