@@ -89,8 +89,8 @@ pub trait Journal: Send + Sync + 'static {
         Ok(self.records(id)?.into_iter().skip(skipped).take(limit).collect())
     }
 
-    /// As [`Self::records_from`], and no more than are together larger than `bytes_max`, but one. So
-    /// only an empty answer says that there is no further record.
+    /// As [`Self::records_from`], and no more than are together larger than `bytes_max`, but one.
+    /// So only an empty answer says that there is no further record.
     ///
     /// # Errors
     /// [`StoreError::Unknown`], [`StoreError::Damaged`].

@@ -30,8 +30,8 @@ const READS_MAX: usize = 64;
 /// Requests that may execute recorded steps again at one time: it takes as long as the run took.
 const REPLAYS_MAX: usize = 4;
 
-/// Deployments that may be read and compiled at one time. They have turns of their own: one may pull
-/// a component for minutes.
+/// Deployments that may be read and compiled at one time. They have turns of their own: one may
+/// pull a component for minutes.
 const DEPLOYS_MAX: usize = 2;
 
 /// How long a deployment waits for its turn.

@@ -232,8 +232,8 @@ impl Service {
         }
     }
 
-    /// At most so many records of a run and so many bytes of them, but at least one if there is one,
-    /// from number `from` on.
+    /// At most so many records of a run and so many bytes of them, but at least one if there is
+    /// one, from number `from` on.
     pub(in crate::serve) fn records_within(
         &self,
         id: &str,
