@@ -44,6 +44,9 @@ impl Wanted {
     /// Refuses what cannot be wanted.
     pub(in crate::serve) fn checked(self, is_log: bool) -> Answered<Self> {
         let malformed = |name: &str, why: String| ServeProblem::new(ProblemKind::DoesNotFit).part(name, why);
+        for (name, number) in [("from", Some(self.from)), ("to", self.to), ("pid", self.pid.map(|pid| pid.0))] {
+            super::query::number(name, number)?;
+        }
         let known = if is_log { LEVELS } else { KINDS };
         if let Some(word) = self.words().find(|word| !known.contains(word)) {
             let why = format!("`{word}` is none: there are {}", known.join(", "));

@@ -44,7 +44,7 @@ pub struct CheckVersion {
 /// `Idempotency-Key` gives the same job. Needs `runs:read` too.
 #[utoipa::path(post, path = "/v1/workflows/{name}/versions/{version}/check", tag = "workflows",
     params(("name" = String, Path), ("version" = u64, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
-    request_body = CheckVersion,
+    request_body = Option<CheckVersion>,
     responses((status = 202, body = JobView, description = "The job has begun"),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]

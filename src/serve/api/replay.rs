@@ -96,7 +96,10 @@ pub(in crate::serve) async fn replay(
         .with_store(move |service| {
             let changed = changed(service, &caller, &id, body.version, &body.components)?;
             let records = service.records(&id, 1, usize::MAX)?;
-            let options = ReplayOptions { until: body.until, substituted: changed.is_other };
+            let options = ReplayOptions {
+                until: crate::serve::query::number("/until", body.until)?,
+                substituted: changed.is_other,
+            };
             let replayed = service.host.replay(&changed.workflow, &records, options, |_| {});
             let replayed = replayed.map_err(|error| {
                 ServeProblem::new(ProblemKind::Damaged).detail(format!("the run cannot be replayed: {error}"))
