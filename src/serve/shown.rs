@@ -47,6 +47,9 @@ impl Wanted {
         for (name, number) in [("from", Some(self.from)), ("to", self.to), ("pid", self.pid.map(|pid| pid.0))] {
             super::query::number(name, number)?;
         }
+        if self.to == Some(0) {
+            return Err(malformed("to", "records are counted from 1".to_owned()));
+        }
         let known = if is_log { LEVELS } else { KINDS };
         if let Some(word) = self.words().find(|word| !known.contains(word)) {
             let why = format!("`{word}` is none: there are {}", known.join(", "));

@@ -96,6 +96,9 @@ pub(in crate::serve) async fn replay(
         .with_store(move |service| {
             let changed = changed(service, &caller, &id, body.version, &body.components)?;
             let records = service.records(&id, 1, usize::MAX)?;
+            if body.until == Some(0) {
+                return Err(crate::serve::query::unfit("/until", "records are counted from 1"));
+            }
             let options = ReplayOptions {
                 until: crate::serve::query::number("/until", body.until)?,
                 substituted: changed.is_other,
