@@ -7,6 +7,7 @@
 use super::component_store::ComponentStore;
 use super::control::Control;
 use super::durable_watch::DurableWatchers;
+use super::groups::Groups;
 use super::storage::{KernelListener, StorageWatcher};
 use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, StartNotes, Workflow};
 use crate::base::guarded;
@@ -21,7 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-/// How long a watcher may take to read its last answers. Arbitrary: longer than a terminal takes,
+/// How long a watcher may take to read its last answers, and other hosts to hear of their places.
+/// Arbitrary: longer than a terminal takes,
 /// and no wait for a person.
 const DRAIN: Duration = Duration::from_secs(1);
 
@@ -39,6 +41,7 @@ pub(super) struct DataFolder {
     watcher: Option<Arc<dyn StorageWatcher>>,
     journal: OnceLock<Result<Journal, StoreError>>,
     pub(super) durable_watchers: Arc<DurableWatchers>,
+    pub(super) groups: Arc<Groups>,
     /// The socket by which other processes see and steer the runs, or why there is none; `None`
     /// before the folder is opened.
     control: Mutex<Option<Result<Control, String>>>,
@@ -115,9 +118,10 @@ impl DataFolder {
     pub(super) fn new(folder: PathBuf, kernel: &Arc<Kernel>, watcher: Option<Arc<dyn StorageWatcher>>) -> Self {
         let components = ComponentStore::of(&folder);
         let kernel = Arc::downgrade(kernel);
+        let groups = Groups::new(Weak::clone(&kernel));
         let durable_watchers = Arc::new(DurableWatchers::new(CHANGES_MAX));
         let (journal, control) = (OnceLock::new(), Mutex::default());
-        Self { folder, components, kernel, watcher, journal, durable_watchers, control }
+        Self { folder, components, kernel, watcher, journal, durable_watchers, groups, control }
     }
 
     pub(super) fn journal(&self) -> Result<&Journal, StoreError> {
@@ -126,8 +130,10 @@ impl DataFolder {
                 kernel: Weak::clone(&self.kernel),
                 watcher: self.watcher.clone(),
                 durable: Arc::clone(&self.durable_watchers),
+                groups: Arc::clone(&self.groups),
             };
             let journal = Sqlite::open(&self.folder, Arc::new(listener)).map(Journal)?;
+            self.groups.open(journal.store());
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
             if let Ok(control) = &control {
                 journal.0.set_socket(control.path())?;
@@ -142,6 +148,12 @@ impl DataFolder {
 impl DataFolder {
     pub(super) fn folder(&self) -> &Path {
         &self.folder
+    }
+}
+
+impl Drop for DataFolder {
+    fn drop(&mut self) {
+        self.groups.close();
     }
 }
 
@@ -237,6 +249,9 @@ impl Host {
     /// dropping the host.
     pub fn settle_folder(&self) {
         self.close_socket();
+        if let Some(data) = &self.shared.data {
+            data.groups.drain(DRAIN);
+        }
         if let Some(Ok(Journal(store))) = self.shared.data.as_ref().and_then(|data| data.journal.get()) {
             store.settle();
         }
@@ -259,10 +274,7 @@ impl Host {
         let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
         let Journal(store) = data.journal().map_err(LoadError::Journal)?;
         let run = self.prepare_new(id, workflow, inputs, notes, source)?;
-        store.begin(&run).map_err(|error| match error {
-            StoreError::Exists(id) | StoreError::Owned(id) => LoadError::Exists { id: id.to_string() },
-            error => LoadError::Journal(error),
-        })
+        store.begin(&run).map_err(LoadError::of_begin)
     }
 
     /// Stores the components of a new run, and makes its entry for the journal.
@@ -283,8 +295,9 @@ impl Host {
         let manifest = RunManifest { addresses, notes, ..RunManifest::new(workflow, inputs) };
         let name = manifest.name.as_str().into();
         let components = manifest.components.values().map(|hash| hash.as_str().into()).collect();
+        let group = self.group_of(id, workflow, inputs)?;
         let (id, manifest) = (Arc::clone(id), manifest.to_text());
-        Ok(NewRun { id, name, created: system_time(), manifest, components, version, source, labels })
+        Ok(NewRun { id, name, created: system_time(), manifest, components, version, source, labels, group })
     }
 
     /// Recovers a durable run of this workflow whose host is gone. Its guests are replayed when
@@ -321,6 +334,7 @@ impl Host {
         id: &str,
         options: RunOptions,
     ) -> Result<RunHandle, RecoverError> {
+        let (data, _) = self.opened()?;
         let OwnedRun { records, pending, log, traceparent } = self.own_records(id)?;
         let spec = RecoverySpec {
             root: self.root_for(workflow, &records),
@@ -333,6 +347,9 @@ impl Host {
             watcher: options.watcher,
         };
         let run = self.shared.kernel.recover(spec, &records)?;
+        if run.is_queued() {
+            data.groups.recovered(run.id());
+        }
         Ok(RunHandle { run })
     }
 

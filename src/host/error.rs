@@ -59,6 +59,28 @@ pub enum LoadError {
         /// The id that was given.
         id: String,
     },
+    /// The run found no place in its concurrency group, and does not wait for one.
+    #[error("the concurrency group {group:?} has no place: {run} has it")]
+    NoPlace {
+        /// The group.
+        group: String,
+        /// The run that has the place longest.
+        run: String,
+    },
+    /// As many runs wait for a place in the run's concurrency group as may.
+    #[error("{waiting} runs wait for a place in the concurrency group {group:?}, as many as may")]
+    QueueFull {
+        /// The group.
+        group: String,
+        /// How many wait.
+        waiting: u32,
+    },
+    /// The run's concurrency group has no name.
+    #[error("the workflow's `concurrency.group` cannot be the name of a group: {0}")]
+    Group(String),
+    /// The workflow has a concurrency group, and the run would be in no journal.
+    #[error("the workflow has `concurrency`, and its run would be in no journal")]
+    GroupNeedsJournal,
     /// The host is shutting down, or full.
     #[error("the host is shutting down or full")]
     ShuttingDown,

@@ -176,7 +176,10 @@ impl Host {
         let new = self.prepare_new(&id, workflow, &inputs_of(&started), &notes, "fork")?;
         let mut first = Vec::new();
         Record::Started(Box::new(started)).encode(&mut first);
-        journal.store().fork(run, &new, at, &first)?;
+        journal.store().fork(run, &new, at, &first).map_err(|error| match error {
+            StoreError::NoPlace { .. } | StoreError::QueueFull { .. } => RerunError::Load(LoadError::of_begin(error)),
+            error => RerunError::Journal(error),
+        })?;
         Ok(id)
     }
 

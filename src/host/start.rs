@@ -112,10 +112,10 @@ impl Host {
         let Beginning { id, entry, input, inputs, origin, root } = beginning;
         let is_wanted = || self.shared.data.is_some() && workflow.plan.durability() == Durability::Journal;
         let log: Box<dyn Log> = if options.durable.unwrap_or_else(is_wanted) {
-            {
-                let source = if origin.is_some() { "retry" } else { "host" };
-                self.log(&id, workflow, &inputs, &options.notes, source)?
-            }
+            let source = if origin.is_some() { "retry" } else { "host" };
+            self.log(&id, workflow, &inputs, &options.notes, source)?
+        } else if workflow.plan.concurrency.is_some() {
+            return Err(LoadError::GroupNeedsJournal);
         } else if options.records {
             Box::new(journal::Memory::default())
         } else {
@@ -143,6 +143,9 @@ impl Host {
             StartError::Root(problem) => LoadError::Inputs(vec![("/".to_owned(), problem.to_string())]),
             _ => LoadError::ShuttingDown,
         })?;
+        if workflow.plan.concurrency.is_some() {
+            self.await_place(&run)?;
+        }
         Ok(RunHandle { run })
     }
 

@@ -1,7 +1,8 @@
 //! Reports on the folder of durable runs, to the runs and to a watcher.
 
 use super::durable_watch::DurableWatchers;
-use crate::journal::{DurabilityListener, StoreError};
+use super::groups::Groups;
+use crate::journal::{DurabilityListener, Place, StoreError};
 use crate::process::{Problem, ProblemClass, problem::kind};
 use crate::run::Kernel;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,7 @@ pub(super) struct KernelListener {
     pub(super) kernel: Weak<Kernel>,
     pub(super) watcher: Option<Arc<dyn StorageWatcher>>,
     pub(super) durable: Arc<DurableWatchers>,
+    pub(super) groups: Arc<Groups>,
 }
 
 impl KernelListener {
@@ -53,8 +55,24 @@ impl DurabilityListener for KernelListener {
         self.durable.notify(run, record);
     }
 
+    fn placed(&self, run: &str, place: Place) {
+        self.groups.placed(run, place);
+    }
+
+    fn group_changed(&self, group: &Arc<str>) {
+        self.groups.asked(group);
+    }
+
     fn lost(&self, run: &str, error: &StoreError) {
+        let is_refused = matches!(error, StoreError::NoPlace { .. } | StoreError::QueueFull { .. });
+        if is_refused {
+            self.groups.refuse(run, error);
+        }
         if let Some(kernel) = self.kernel.upgrade() {
+            if is_refused {
+                let problem = Problem::new(kind::NO_PLACE, "The run's concurrency group has no place for it");
+                return kernel.abandon_run(run, &problem.with_detail(error.to_string()));
+            }
             kernel.abandon_run(
                 run,
                 &Problem::new(kind::RUN_TAKEN, "The run is another host's")

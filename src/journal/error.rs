@@ -1,5 +1,6 @@
 //! What a journal reports: the durability of records, and why it fails.
 
+use super::Place;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,6 +15,18 @@ pub trait DurabilityListener: Send + Sync {
     /// continue.
     fn lost(&self, run: &str, error: &StoreError) {
         let _ = (run, error);
+    }
+
+    /// A run has a place in its concurrency group from now on, or waits for one. One that waits is
+    /// owned by this host, any other perhaps by another. For a run that begins, this comes before
+    /// its first record is reported.
+    fn placed(&self, run: &str, place: Place) {
+        let _ = (run, place);
+    }
+
+    /// Mail is stored for runs of this group, although hosts own them.
+    fn group_changed(&self, group: &Arc<str>) {
+        let _ = group;
     }
 
     /// The disk is full, or has room again. While it is full nothing becomes durable, and nothing
@@ -117,6 +130,22 @@ pub enum StoreError {
     /// There is a run with this id already.
     #[error("there is a run with the id {0:?} already")]
     Exists(Arc<str>),
+    /// The run found no place in its concurrency group, and does not wait for one.
+    #[error("the concurrency group {group:?} has no place: {run:?} has it")]
+    NoPlace {
+        /// The group.
+        group: Arc<str>,
+        /// The run that has the place longest, or waits longest.
+        run: Arc<str>,
+    },
+    /// As many runs wait for a place in the concurrency group as may.
+    #[error("{waiting} runs wait for a place in the concurrency group {group:?}, as many as may")]
+    QueueFull {
+        /// The group.
+        group: Arc<str>,
+        /// How many wait.
+        waiting: u32,
+    },
     /// There is no run with this id.
     #[error("there is no run with the id {0:?}")]
     Unknown(Arc<str>),

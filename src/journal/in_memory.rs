@@ -77,6 +77,8 @@ impl Entry {
             records: self.records,
             owner: (self.owner > 0).then_some(1),
             damage: None,
+            group: self.new.group.as_ref().map(|entry| Arc::clone(&entry.group)),
+            queued: false,
         }
     }
 }

@@ -23,6 +23,7 @@ mod in_memory;
 #[cfg(feature = "sqlite")]
 pub(crate) mod layout;
 mod memory;
+mod place;
 #[cfg(feature = "sqlite")]
 mod run_snapshots;
 #[cfg(feature = "sqlite")]
@@ -34,10 +35,11 @@ mod stored;
 pub use error::{DurabilityListener, StoreError};
 pub use in_memory::InMemory;
 pub use memory::{Memory, Nothing};
+pub use place::{GroupEntry, Place, QueuePlace};
 #[cfg(feature = "wasm")]
 pub(crate) use sqlite::CopyError;
 #[cfg(feature = "sqlite")]
-pub use sqlite::Sqlite;
+pub use sqlite::{Sqlite, WeakSqlite};
 #[cfg(feature = "sqlite")]
 pub use statistics::{JournalStatistics, RunStatistics};
 pub use stored::{

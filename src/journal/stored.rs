@@ -1,5 +1,6 @@
 //! What a journal says of runs.
 
+use super::place::GroupEntry;
 use crate::process::{Pid, Timestamp};
 use crate::run::{EndStatus, Log, Mail};
 use bytes::Bytes;
@@ -26,6 +27,8 @@ pub struct NewRun {
     pub source: Arc<str>,
     /// By what it is found in lists: keys with their values, each key once.
     pub labels: Vec<(Arc<str>, Arc<str>)>,
+    /// The concurrency group that it enters. A journal in memory gives every run a place.
+    pub group: Option<GroupEntry>,
 }
 
 /// A run in a journal.
@@ -50,6 +53,10 @@ pub struct Stored {
     pub owner: Option<u64>,
     /// Why it cannot be recovered, if its records were found damaged. Removed when it is recovered.
     pub damage: Option<Arc<str>>,
+    /// Its concurrency group.
+    pub group: Option<Arc<str>>,
+    /// Whether it waits for a place in its group.
+    pub queued: bool,
 }
 
 /// Selects runs: those that fit every field. The newest come first.
@@ -59,6 +66,8 @@ pub struct Filter {
     pub ended: Option<bool>,
     /// Only those that were found damaged.
     pub damaged: bool,
+    /// Only those that wait for a place in their concurrency group.
+    pub queued: bool,
     /// Only those that ended like this.
     pub status: Option<EndStatus>,
     /// Only those of the workflow of this name.

@@ -163,6 +163,8 @@ pub mod kind {
     pub const JOURNAL_FAILED: &str = "journal-failed";
     /// Another host owns the run: this one writes no further records of it.
     pub const RUN_TAKEN: &str = "run-taken";
+    /// The run did not begin: its concurrency group has no place for it.
+    pub const NO_PLACE: &str = "no-place";
     /// The host stopped before the run ended. A durable run goes on when it is recovered.
     pub const SUSPENDED: &str = "suspended";
     /// The images of the run's evicted guests take more room than a run may have.

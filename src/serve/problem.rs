@@ -52,6 +52,7 @@ kinds! {
     RunEnded "run-ended" 409 "The run has ended" "The act needs a run that has not ended.";
     RunUnfinished "run-unfinished" 409 "The run has not ended" "The act needs a run that has ended.";
     RunExists "run-exists" 409 "There is a run with this id" "Another request started a run with this id. Ids of runs are unique in a data folder.";
+    NoPlace "no-place" 409 "The concurrency group has no place" "The workflow says `on-limit: skip`, and as many runs of its group are unfinished as may be. The run did not begin.";
     NotActive "not-active" 409 "Another version is active" "The active version is not the one that the request expected.";
     InUse "in-use" 409 "It is in use" "It cannot be removed while something needs it.";
     Damaged "damaged" 409 "The run is damaged" "The records of the run cannot be read as they are on disk.";
@@ -67,6 +68,7 @@ kinds! {
     KeyReused "key-reused" 422 "The idempotency key was used for another request" "The same key came with another request before. Use a new key for a new request.";
     RateLimited "rate-limited" 429 "Too many requests" "Wait as long as `Retry-After` says.";
     MailboxFull "mailbox-full" 429 "The run takes no more now" "Its queue is full until it has taken some of it.";
+    QueueFull "queue-full" 429 "The queue of the concurrency group is full" "As many runs wait for a place in the group as its `queue-max` says. The run did not begin.";
     HostFault "host-fault" 500 "The server failed" "A defect of the server, or of what it runs on. The request id finds it in the server's log.";
     Draining "draining" 503 "The server is stopping" "It takes no new work. Send the request again to the next one.";
     JournalFailed "journal-failed" 503 "The journal cannot be used" "The server cannot read or write its data folder.";

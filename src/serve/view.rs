@@ -32,8 +32,9 @@ pub struct RunView {
     /// The number of the workflow's version, if it was deployed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
-    /// What it does: `running`, `waiting`, `paused`, `suspended` (no host has it), `damaged`, or
-    /// how it ended: `succeeded`, `failed`, `cancelled`, `timed-out`.
+    /// What it does: `running`, `waiting`, `paused`, `queued` (for a place in its concurrency
+    /// group), `suspended` (no host has it), `damaged`, or how it ended: `succeeded`, `failed`,
+    /// `cancelled`, `timed-out`.
     pub state: String,
     /// When it was started.
     pub created: String,
@@ -166,6 +167,9 @@ impl Service {
     pub(in crate::serve) fn state_of(&self, stored: &Stored) -> String {
         if let Some(status) = stored.status {
             return status.name().to_owned();
+        }
+        if stored.queued && stored.damage.is_none() {
+            return "queued".to_owned();
         }
         if let Some(parked) = self.host.parked_run(&stored.id) {
             return if parked.is_paused { "paused" } else { "waiting" }.to_owned();

@@ -15,6 +15,7 @@ mod endings;
 mod examples;
 mod failing;
 mod following;
+mod grouped;
 mod inbox;
 mod kept;
 mod registry;

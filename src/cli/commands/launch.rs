@@ -5,12 +5,14 @@
 //! Without it the run would fail for good, so the command rejects that before anything runs.
 
 use crate::cli::args::host::HostArguments;
-use crate::cli::report::error::{UserError, kind};
+use crate::cli::commands::listing::{queue_place, queue_text};
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::invocation::{ALLOW_ADDRESS, Invocation};
-use crate::cli::store::Runs;
+use crate::cli::store::{Runs, runs_of};
 use crate::cli::watch::session::Session;
 use crate::dispatch::http::Permission;
-use crate::host::{Outcome, RunHandle, RunManifest, Status};
+use crate::host::{Host, Outcome, RunHandle, RunManifest, Status};
+use crate::journal::Journal as _;
 use crate::process::problem;
 use std::time::Duration;
 
@@ -47,6 +49,20 @@ impl HostArguments {
         };
         about.addresses.iter().filter(|text| !is_permitted(text)).cloned().collect()
     }
+}
+
+/// Notes that a run waits for a place in its concurrency group.
+pub(in crate::cli) fn note_queued(host: &Host, run: &RunHandle, session: &Session) -> Result<(), CommandError> {
+    if !run.is_queued() || session.follower.is_none() {
+        return Ok(());
+    }
+    let runs = runs_of(host)?;
+    if let Some(stored) = runs.store.run(run.id())?
+        && let Some(place) = queue_place(&runs, &stored)?
+    {
+        session.note(queue_text(&stored, &place));
+    }
+    Ok(())
 }
 
 /// Warns that calls of a recovered run wait to be settled.

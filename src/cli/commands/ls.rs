@@ -2,14 +2,14 @@
 
 use crate::cli::args::data::DataArguments;
 use crate::cli::args::values::{self, Since};
-use crate::cli::commands::listing::{run_json, status_name};
+use crate::cli::commands::listing::{queue_place, queue_text, run_json, status_name};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
 use crate::cli::store::{Ownership, OwnershipCache, Runs};
 use crate::cli::table::{Table, moment, took};
 use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, Client, Request, RunState};
-use crate::journal::{Filter, Journal as _, Stored};
+use crate::journal::{Filter, Journal as _, QueuePlace, Stored};
 use crate::run::EndStatus;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
@@ -26,6 +26,8 @@ pub(in crate::cli) enum State {
     Waiting,
     /// A host executes it, and an operator has paused it.
     Paused,
+    /// It waits for a place in its concurrency group, whether or not a host executes it.
+    Queued,
     /// It has not ended and is not running: `wfhost resume` continues it.
     Suspended,
     /// It has not ended and cannot be resumed: its records are damaged.
@@ -53,8 +55,11 @@ Examples:
                     failed, cancelled, timed-out
   started, ended    in RFC 3339; ended is null until it has
   records           how many there are; null while a host has the run
-  state             of a running one: running, waiting, paused or stalled, as
-                    in `wfhost ps`
+  state             of a running one: running, waiting, paused, queued or
+                    stalled, as in `wfhost ps`
+  group             the name of its concurrency group, if it has one
+  queue             of one that waits for a place there: its number, how many
+                    are waiting, and the runs ahead that have the places
   host              of a running one: the id of its process
   damage            of a damaged one, ended or not: what is wrong, as far as
                     checked")]
@@ -101,13 +106,16 @@ pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["RUN", "WORKFLOW", "STATUS", "STARTED", "TOOK"]);
-    for Row { stored, ownership, state } in &rows {
+    for Row { stored, ownership, state, queue } in &rows {
         table.row(vec![
             stored.id.to_string(),
             stored.name.to_string(),
             match (stored.status, &stored.damage) {
                 (Some(status), Some(_)) => format!("{} (damaged)", status.name()),
-                _ => state.unwrap_or_else(|| status_name(stored, ownership)).to_owned(),
+                _ => match queue {
+                    Some(place) => queue_text(stored, place),
+                    None => state.unwrap_or_else(|| status_name(stored, ownership)).to_owned(),
+                },
             },
             moment(stored.created),
             stored.ended.map_or_else(String::new, |ended| took(stored.created, ended)),
@@ -142,6 +150,8 @@ struct Row {
     ownership: Ownership,
     /// Its state, if its host reports one.
     state: Option<&'static str>,
+    /// Its place in the queue of its concurrency group.
+    queue: Option<QueuePlace>,
 }
 
 impl Row {
@@ -149,6 +159,9 @@ impl Row {
         let mut value = run_json(&self.stored, &self.ownership);
         if let Some(state) = self.state {
             value["state"] = json!(state);
+        }
+        if let Some(place) = &self.queue {
+            value["queue"] = json!(place);
         }
         value
     }
@@ -194,6 +207,7 @@ fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row
     match command.status {
         None => {}
         Some(State::Running | State::Waiting | State::Paused | State::Suspended) => filter.ended = Some(false),
+        Some(State::Queued) => (filter.ended, filter.queued) = (Some(false), true),
         Some(State::Damaged) => filter.damaged = true,
         Some(State::Succeeded) => filter.status = Some(EndStatus::Succeeded),
         Some(State::Failed) => filter.status = Some(EndStatus::Failed),
@@ -203,6 +217,7 @@ fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row
     // The store does not know whether an unfinished run has a live host.
     let is_wanted = |stored: &Stored, ownership: &Ownership| match command.status {
         Some(State::Running | State::Waiting | State::Paused) => matches!(ownership, Ownership::Owned(_)),
+        Some(State::Queued) => stored.queued,
         Some(State::Suspended) => *ownership == Ownership::Orphaned && stored.damage.is_none(),
         Some(State::Damaged) => !matches!(ownership, Ownership::Owned(_)),
         _ => true,
@@ -221,7 +236,8 @@ fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row
         let ownership = owners.ownership(runs, &stored)?;
         examine(runs, &mut stored, &ownership);
         if is_wanted(&stored, &ownership) {
-            rows.push(Row { stored, ownership, state: None });
+            let queue = queue_place(runs, &stored)?;
+            rows.push(Row { stored, ownership, state: None, queue });
         }
     }
     let states = states(&owners);

@@ -7,7 +7,7 @@ use crate::cli::args::inputs::INPUT_HINT;
 use crate::cli::args::values::{Substitution, by_name};
 use crate::cli::args::workflow::load_file;
 use crate::cli::args::{inputs, values};
-use crate::cli::commands::launch::{ANNOUNCE_WAIT_MAX, belongs_to_another_host, warn_of_uncertain};
+use crate::cli::commands::launch::{ANNOUNCE_WAIT_MAX, belongs_to_another_host, note_queued, warn_of_uncertain};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::warnings::Warnings;
@@ -124,6 +124,7 @@ fn follow(
     if run.started(ANNOUNCE_WAIT_MAX) || run.outcome().is_none() {
         session.note(format!("run {}", run.id()));
     }
+    note_queued(host, &run, session)?;
     warn_of_uncertain(&run, session);
     session.show(&run, &workflow, watch);
     let ended = session.wait_to_the_end(host, &run, true);

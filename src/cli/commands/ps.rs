@@ -1,7 +1,7 @@
 //! `wfhost ps`.
 
 use crate::cli::args::data::DataArguments;
-use crate::cli::commands::listing::SILENT;
+use crate::cli::commands::listing::{SILENT, queue_place, queue_text};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
 use crate::cli::report::journal::{FULL, FULL_HINT};
@@ -10,7 +10,7 @@ use crate::cli::store::{Ownership, OwnershipCache, Runs};
 use crate::cli::table::Table;
 use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, Client, ControlError, Request, RunFacts};
-use crate::journal::{Filter, Journal as _};
+use crate::journal::{Filter, Journal as _, QueuePlace, StoreError, Stored};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::Path;
@@ -26,7 +26,9 @@ Examples:
   run, workflow     its id, and the name of its workflow; null if it is not
                     durable: such a run shows only beside durable ones of the
                     same process, so never one of `wfhost run --durability none`
-  state             running, waiting (all its processes wait), paused, stalled
+  state             running, waiting (all its processes wait), paused, stalled,
+                    queued (for a place in its concurrency group)
+  queue             of a queued one, as in `wfhost ls`
   host              the id of the process that executes it
   processes         how many live
   uncertain         calls whose outcome is unknown: `wfhost resolve`
@@ -46,6 +48,8 @@ struct Row {
     process: u32,
     /// `None` if its host does not answer.
     facts: Option<RunFacts>,
+    /// Its place in the queue of its concurrency group, for people and as it is.
+    queue: Option<(String, QueuePlace)>,
 }
 
 pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
@@ -59,8 +63,9 @@ pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit
             Ok(Answer::Runs(facts)) => {
                 for facts in facts {
                     let stored = runs.as_ref().map(|runs| runs.store.run(&facts.run)).transpose()?.flatten();
-                    let workflow = stored.map(|stored| stored.name);
-                    rows.push(Row { run: facts.run.clone(), workflow, process: facts.host, facts: Some(facts) });
+                    let queue = stored.as_ref().zip(runs.as_ref()).map(|(stored, runs)| queue(runs, stored));
+                    let (queue, workflow) = (queue.transpose()?.flatten(), stored.map(|stored| stored.name));
+                    rows.push(Row { run: facts.run.clone(), workflow, process: facts.host, facts: Some(facts), queue });
                 }
             }
             // It has ended since it was listed.
@@ -92,13 +97,16 @@ pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["RUN", "WORKFLOW", "STATE", "HOST", "PROCESSES", "STEPS", "UNCERTAIN"]);
-    for Row { run, workflow, process, facts } in &rows {
+    for Row { run, workflow, process, facts, queue } in &rows {
         let number = |of: fn(&RunFacts) -> u64| facts.as_ref().map_or_else(String::new, |facts| of(facts).to_string());
         let uncertain = facts.as_ref().map_or(0, |facts| facts.uncertain);
         table.row(vec![
             run.to_string(),
             workflow.as_deref().unwrap_or_default().to_owned(),
-            facts.as_ref().map_or(SILENT, RunFacts::state_name).to_owned(),
+            match (facts, queue) {
+                (Some(_), Some((text, _))) => text.clone(),
+                (facts, _) => facts.as_ref().map_or(SILENT, RunFacts::state_name).to_owned(),
+            },
             process.to_string(),
             number(|facts| facts.processes as u64),
             number(|facts| facts.counts.steps),
@@ -107,6 +115,11 @@ pub(in crate::cli) fn ps(command: &Arguments, terminal: Terminal) -> Result<Exit
     }
     print(&table.text())?;
     Ok(Exit::Success)
+}
+
+/// The place of a run in the queue of its concurrency group.
+fn queue(runs: &Runs, stored: &Stored) -> Result<Option<(String, QueuePlace)>, StoreError> {
+    Ok(queue_place(runs, stored)?.map(|place| (queue_text(stored, &place), place)))
 }
 
 /// The hosts of a folder: those whose sockets are where this process would have its own, and those
@@ -149,20 +162,24 @@ fn recorded(runs: &Runs, silent: &[u32]) -> Result<Vec<Row>, CommandError> {
         if let Ownership::Owned(owner) = owners.ownership(runs, &stored)?
             && silent.contains(&owner.pid)
         {
-            rows.push(Row { run: stored.id, workflow: Some(stored.name), process: owner.pid, facts: None });
+            let queue = queue(runs, &stored)?;
+            rows.push(Row { run: stored.id, workflow: Some(stored.name), process: owner.pid, facts: None, queue });
         }
     }
     Ok(rows)
 }
 
 fn to_json(row: &Row) -> Value {
-    let Row { run, workflow, process, facts } = row;
+    let Row { run, workflow, process, facts, queue } = row;
     let mut value = json!({ "run": run, "workflow": workflow, "state": SILENT, "host": process });
     if let Some(facts) = facts {
         let all = json!(facts);
         for key in ["state", "stalled", "host", "processes", "uncertain", "counts"] {
             value[key] = all[key].clone();
         }
+    }
+    if let Some((_, place)) = queue {
+        value["queue"] = json!(place);
     }
     value
 }

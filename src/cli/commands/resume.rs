@@ -4,7 +4,7 @@ use crate::base::processors;
 use crate::cli::args::data::DataArguments;
 use crate::cli::args::host::HostArguments;
 use crate::cli::commands::acts;
-use crate::cli::commands::launch::warn_of_uncertain;
+use crate::cli::commands::launch::{note_queued, warn_of_uncertain};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::hints::retry_hint;
@@ -113,6 +113,7 @@ fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Optio
     let run =
         session.signals.guard(|| recover(host, &workflow, &id, watcher)).map_err(|error| recovery_error(&id, error))?;
     session.note(format!("run {id}"));
+    note_queued(host, &run, session)?;
     warn_of_uncertain(&run, session);
     Ok(session.follow(host, &workflow, &run, watch))
 }

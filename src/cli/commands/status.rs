@@ -1,7 +1,7 @@
 //! `wfhost status`.
 
 use crate::cli::args::data::DataArguments;
-use crate::cli::commands::listing::{SILENT, run_json, status_name};
+use crate::cli::commands::listing::{SILENT, queue_place, run_json, status_name};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
 use crate::cli::report::hints::{check_first, retry_hint, with_changed};
@@ -15,7 +15,7 @@ use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say}
 use crate::host::component_store::ComponentStore;
 use crate::host::control::{RunState, RunStatus};
 use crate::host::{ChangedScript, RunManifest, RunProjection, stored_line};
-use crate::journal::Stored;
+use crate::journal::{QueuePlace, Stored};
 use crate::process::{Payload, Pid, ProblemClass};
 use crate::run::Origin;
 use crate::run::{Doing, EndStatus, SignalStatus, Uncertain, system_time};
@@ -104,7 +104,9 @@ pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<
     let scripts = manifest.filter(|_| has_failed).map(|manifest| (manifest, ComponentStore::of(&runs.folder)));
     let changed = scripts.as_ref().map(|(manifest, stored)| ChangedScript::of(manifest, stored));
     let silent = silent.is_some();
-    let view = RunView { resume, stored, ownership, projection, live, silent, pending, damage, is_readable, scripts };
+    let queue = queue_place(&runs, &stored)?;
+    let view =
+        RunView { queue, resume, stored, ownership, projection, live, silent, pending, damage, is_readable, scripts };
     if command.json {
         print_json(&view.to_json(&file))?;
     } else {
@@ -154,6 +156,8 @@ fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
 
 /// All that is known of a run.
 struct RunView {
+    /// Its place in the queue of its concurrency group.
+    queue: Option<QueuePlace>,
     /// The command that resumes it.
     resume: String,
     stored: Stored,
@@ -198,6 +202,9 @@ impl RunView {
     fn to_json(&self, file: &str) -> Value {
         let mut value = run_json(&self.stored, &self.ownership);
         value["file"] = json!(file);
+        if let Some(place) = &self.queue {
+            value["queue"] = json!(place);
+        }
         value["steps"] = self.projection.steps().iter().map(step_json).collect();
         if let Some(RunStatus { facts, processes, queries, .. }) = &self.live {
             value["state"] = json!(facts.state);
@@ -266,6 +273,7 @@ impl RunView {
             line("made from", &made_from(origin));
         }
         line("status", &self.state());
+        stored.group.iter().for_each(|group| line("group", &self.group_text(group)));
         line("started", &moment(stored.created));
         if let Some(ended) = stored.ended {
             line("ended", &format!("{}, after {}", moment(ended), took(stored.created, ended)));
@@ -298,6 +306,23 @@ impl RunView {
         }
         text.push_str(&self.outcome_text());
         text
+    }
+
+    /// Its concurrency group, and what it waits for there.
+    fn group_text(&self, group: &str) -> String {
+        match &self.queue {
+            None => group.to_owned(),
+            Some(QueuePlace { number: 0, .. }) => format!("{group}: a later run takes its place, and it ends"),
+            Some(QueuePlace { number, waiting, ahead }) => {
+                let have = match ahead.as_slice() {
+                    [] => return format!("{group}: number {number} of {waiting} in the queue"),
+                    [one] => format!("{one} has the place"),
+                    [one, two] => format!("{one} and {two} have the places"),
+                    [one, rest @ ..] => format!("{one} and {} more have the places", rest.len()),
+                };
+                format!("{group}: number {number} of {waiting} in the queue; {have}")
+            }
+        }
     }
 
     fn steps_text(&self) -> String {

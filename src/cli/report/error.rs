@@ -31,6 +31,10 @@ pub(in crate::cli) mod kind {
     pub(in crate::cli) const UNKNOWN_RUN: &str = "unknown-run";
     /// One already exists, and it differs.
     pub(in crate::cli) const CONFLICT: &str = "conflict";
+    /// The run's concurrency group has no place for it.
+    pub(in crate::cli) const NO_PLACE: &str = crate::process::problem::kind::NO_PLACE;
+    /// As many runs wait for a place in the concurrency group as may.
+    pub(in crate::cli) const QUEUE_FULL: &str = "queue-full";
     /// The run is not in the right state: it has ended, or another host owns it.
     pub(in crate::cli) const WRONG_STATE: &str = "wrong-state";
     /// The folder of durable runs cannot be used, or a run in it is damaged.
@@ -188,6 +192,15 @@ impl From<LoadError> for UserError {
             LoadError::StoredComponent { .. } => Self::new(kind::JOURNAL, format!("{:#}", anyhow::Error::from(error)))
                 .hint("put a copy of the file there; running the workflow with the original component does so too"),
             LoadError::Exists { id } => Self::new(kind::CONFLICT, title).hint(format!("`wfhost status {id}` shows it")),
+            LoadError::NoPlace { run, .. } => {
+                Self::new(kind::NO_PLACE, title).hint(format!("`wfhost status {run}` shows it"))
+            }
+            LoadError::QueueFull { .. } => {
+                Self::new(kind::QUEUE_FULL, title).hint("`wfhost ls --status queued` lists them")
+            }
+            LoadError::Group(_) => Self::new(kind::BAD_INPUT, title),
+            LoadError::GroupNeedsJournal => Self::new(kind::USAGE, title)
+                .hint("leave out --durability none; --data DIR or WFHOST_DATA names a folder"),
             _ => Self::new(kind::HOST_FAULT, title),
         }
     }

@@ -67,6 +67,8 @@ pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Re
         Request::Pause { run, id } => return act(&find(&run)?, Act::Pause, id),
         Request::Unpause { run, id } => return act(&find(&run)?, Act::Resume, id),
         Request::Resolve { run, pid, tag, outcome, id } => return resolve(&find(&run)?, pid, tag, outcome, id),
+        Request::GivePlace { run } if kernel.give_place(&run) => Answer::Done,
+        Request::GivePlace { run } => return Err(Refusal::UnknownRun { run }),
         Request::Watch { run } => {
             let run = find(&run)?;
             let (events, records) = run.watch(EVENTS_MAX);
@@ -129,7 +131,9 @@ fn all(kernel: &Kernel) -> Vec<RunFacts> {
 fn facts(kernel: &Kernel, run: &RunHandle) -> (RunFacts, Vec<crate::run::ProcessStatus>) {
     let processes = run.processes();
     let is_busy = |doing| matches!(doing, Doing::Queued | Doing::Starting | Doing::Running | Doing::Cancelling);
-    let state = if run.is_paused() {
+    let state = if run.is_queued() {
+        RunState::Queued
+    } else if run.is_paused() {
         RunState::Paused
     } else if processes.iter().any(|process| is_busy(process.doing)) {
         RunState::Running

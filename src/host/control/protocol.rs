@@ -74,6 +74,11 @@ pub enum Request {
         /// Identifies the act: acts with one id count once.
         id: Option<String>,
     },
+    /// Tells that a run has a place in its concurrency group: a durable transaction says so.
+    GivePlace {
+        /// The id of the run.
+        run: String,
+    },
     /// Asks for what the processes of a run last exposed: the names, or the value of one.
     Query {
         /// The id of the run.
@@ -247,6 +252,8 @@ pub enum RunState {
     Waiting,
     /// An operator has stopped it.
     Paused,
+    /// It waits for a place in its concurrency group.
+    Queued,
 }
 
 impl RunState {
@@ -256,6 +263,7 @@ impl RunState {
             Self::Running => "running",
             Self::Waiting => "waiting",
             Self::Paused => "paused",
+            Self::Queued => "queued",
         }
     }
 }

@@ -4,15 +4,16 @@ use super::StoreError;
 use super::batch::Sealed;
 use super::checkpoint_signal::CheckpointSignal;
 use super::error::sqlite;
-use super::group::{BatchOutcome, Written, sealed, write};
+use super::group::{BatchOutcome, PlaceChanges, Written, sealed, write};
 use super::heads::UnsavedHeads;
 use super::hosts::is_fenced;
+use super::places::Admitted;
 use super::queue::{Batch, Group, Queue, RunKey};
 use super::schema::do_not_checkpoint_on_close;
 use super::statistics::{Change, Statistics};
 use super::wal::log_of;
 use crate::base::brief;
-use crate::journal::DurabilityListener;
+use crate::journal::{DurabilityListener, Place};
 use crate::run::Backlog;
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, TransactionBehavior};
@@ -186,6 +187,7 @@ impl Shared {
         self.statistics.group_records.add(group.values().map(Batch::len).sum());
         written.note(unsaved);
         self.count_pages(group, &sealed);
+        self.report_places(written.take_places());
         self.report(self.record_outcomes(written, group));
         true
     }
@@ -282,6 +284,24 @@ impl Shared {
         drop(queue);
         self.statistics.note(changes);
         reports
+    }
+
+    /// Reports the places of runs in concurrency groups, once they are durable.
+    fn report_places(&self, changes: PlaceChanges) {
+        for (id, place) in changes.begun {
+            self.listener.placed(&id, place);
+        }
+        self.report_admitted(&changes.admitted);
+        for group in changes.changed {
+            self.listener.group_changed(&group);
+        }
+    }
+
+    /// Reports runs that have a place from now on.
+    pub(super) fn report_admitted(&self, admitted: &[Admitted]) {
+        for run in admitted.iter().filter(|run| run.owner.is_some()) {
+            self.listener.placed(&run.id, Place::Has);
+        }
     }
 
     /// Reports to the listener, and then wakes those that wait for the group.

@@ -21,11 +21,14 @@ impl Sqlite {
         if self.0.shared.queue.lock().key_of(&run.id).is_some() {
             return Err(StoreError::Exists(Arc::clone(&run.id)));
         }
-        let _write_lock = self.0.write_lock();
+        let write_lock = self.0.write_lock();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
-        if !write_whole(&change, run, &all).map_err(&fails)? {
-            return Err(StoreError::Exists(Arc::clone(&run.id)));
+        let changed = write_whole(&change, run, &all).map_err(&fails)??;
+        change.commit().map_err(&fails)?;
+        drop((write_lock, db));
+        if let Some(group) = changed {
+            self.0.shared.listener.group_changed(&group);
         }
-        change.commit().map_err(&fails)
+        Ok(())
     }
 }

@@ -3,9 +3,10 @@
 use super::batch::{Sealed, seal};
 use super::catalog::inbox as inbox_of_people;
 use super::heads::{Head, HeadsToSave, UnsavedHeads};
+use super::places::{Admitted, Entered, admit, enter};
 use super::queue::{Batch, Group, Queue, RunKey};
 use super::{StoreError, blob, inbox};
-use crate::journal::NewRun;
+use crate::journal::{NewRun, Place};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
@@ -27,6 +28,16 @@ pub(super) enum BatchOutcome {
     Lost(StoreError),
 }
 
+/// What a transaction changed in concurrency groups.
+pub(super) struct PlaceChanges {
+    /// Runs that have begun, and their places.
+    pub(super) begun: Vec<(Arc<str>, Place)>,
+    /// Runs that were given a place, of any host.
+    pub(super) admitted: Vec<Admitted>,
+    /// Groups of which runs were asked to end.
+    pub(super) changed: Vec<Arc<str>>,
+}
+
 /// The outcome of a group.
 #[derive(Default)]
 pub(super) struct Written {
@@ -36,9 +47,25 @@ pub(super) struct Written {
     /// The runs that this host owns no more.
     released: Vec<i64>,
     save: Option<HeadsToSave>,
+    /// Runs of concurrency groups that have begun, and their places.
+    places: Vec<(Arc<str>, Place)>,
+    /// Runs that were given a place, of any host.
+    admitted: Vec<Admitted>,
+    /// Groups of which runs were asked to end.
+    changed: Vec<Arc<str>>,
 }
 
 impl Written {
+    /// Takes what changed in concurrency groups: the runs that have begun, those that were given a
+    /// place, by group, and the groups of which runs were asked to end.
+    pub(super) fn take_places(&mut self) -> PlaceChanges {
+        PlaceChanges {
+            begun: std::mem::take(&mut self.places),
+            admitted: std::mem::take(&mut self.admitted),
+            changed: std::mem::take(&mut self.changed),
+        }
+    }
+
     /// Notes that the group is durable.
     pub(super) fn note(&mut self, unsaved: &mut UnsavedHeads) {
         unsaved.done(self.save.take(), &self.heads, &self.released);
@@ -54,6 +81,8 @@ struct Target {
     head: i64,
     durable: u64,
     new: Option<Arc<NewRun>>,
+    /// Its concurrency group.
+    group: Option<Arc<str>>,
 }
 
 fn targets(queue: &Mutex<Queue>, group: &Group) -> Vec<Target> {
@@ -68,18 +97,45 @@ fn targets(queue: &Mutex<Queue>, group: &Group) -> Vec<Target> {
             head: known.head,
             durable: known.durable,
             new: known.new.clone(),
+            group: known.group.clone(),
         })
         .collect()
 }
 
-/// Makes the row of a run. Returns `None` if there is a run with this id.
-fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Result<Option<i64>> {
+/// A row that was made.
+struct Created {
+    row: i64,
+    /// The place of a run that has a group.
+    place: Option<Place>,
+    /// The group, if other runs of it were asked to end.
+    changed: Option<Arc<str>>,
+}
+
+/// Makes the row of a run. The inner error says why it does not begin: there is a run with this id,
+/// or there is no place for it.
+fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Result<Result<Created, StoreError>> {
+    let exists = || StoreError::Exists(Arc::clone(&new.id));
+    let (mut place, mut changed) = (None, None);
+    if let Some(entry) = &new.group {
+        if change.prepare_cached("SELECT 1 FROM run WHERE id = ?1")?.exists([&*new.id])? {
+            return Ok(Err(exists()));
+        }
+        let (entered, others_asked) = match enter(change, entry)? {
+            Entered::Refused(error) => return Ok(Err(error)),
+            Entered::Begins { place, others_asked } => (place, others_asked),
+        };
+        changed = others_asked.then(|| Arc::clone(&entry.group));
+        place = Some(entered);
+    }
     let mut create = change.prepare_cached(
-        "INSERT INTO run (id, name, owner, created, version) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO run (id, name, owner, created, version, grp, queued, places)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING",
     )?;
     let (created, version) = (new.created.0.cast_signed(), new.version.map(u64::cast_signed));
-    if create.execute(params![&*new.id, &*new.name, owner, created, version])? == 0 {
-        return Ok(None);
+    let (group, limit) = new.group.as_ref().map(|entry| (&*entry.group, entry.limit)).unzip();
+    let queued = place == Some(Place::Waits);
+    if create.execute(params![&*new.id, &*new.name, owner, created, version, group, queued, limit])? == 0 {
+        return Ok(Err(exists()));
     }
     let row = change.last_insert_rowid();
     change.prepare_cached("INSERT INTO about (run, about) VALUES (?1, ?2)")?.execute(params![row, new.manifest])?;
@@ -91,13 +147,20 @@ fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Re
         let mut label = change.prepare_cached("INSERT OR IGNORE INTO label (run, key, value) VALUES (?1, ?2, ?3)")?;
         label.execute(params![row, &**key, &**value])?;
     }
-    Ok(Some(row))
+    Ok(Ok(Created { row, place, changed }))
 }
 
-/// Writes a run that no host owns, with all its records. Returns false if there is a run with this
-/// id.
-pub(super) fn write_whole(change: &Connection, new: &NewRun, records: &[Bytes]) -> rusqlite::Result<bool> {
-    let Some(row) = create(change, new, None)? else { return Ok(false) };
+/// Writes a run that no host owns, with all its records. Returns its group if other runs of it were
+/// asked to end. The inner error says why it does not begin.
+pub(super) fn write_whole(
+    change: &Connection,
+    new: &NewRun,
+    records: &[Bytes],
+) -> rusqlite::Result<Result<Option<Arc<str>>, StoreError>> {
+    let Created { row, changed, .. } = match create(change, new, None)? {
+        Ok(created) => created,
+        Err(error) => return Ok(Err(error)),
+    };
     let (mut head, mut seq) = (0, 1);
     let mut insert = change.prepare_cached(INSERT)?;
     let mut rest = records;
@@ -116,7 +179,7 @@ pub(super) fn write_whole(change: &Connection, new: &NewRun, records: &[Bytes]) 
         rest = &rest[taken..];
     }
     change.prepare_cached(RELEASE)?.execute(params![row, head, seq - 1])?;
-    Ok(true)
+    Ok(Ok(changed))
 }
 
 /// Encodes the batches of a group.
@@ -173,12 +236,12 @@ impl<'a> GroupWriter<'a> {
     }
 
     /// Writes what a run has gathered, with the mail that it consumed and its end.
-    fn write(&mut self, target: Target, batch: &Batch, sealed: Option<&Sealed>) -> rusqlite::Result<BatchOutcome> {
+    fn write(&mut self, mut target: Target, batch: &Batch, sealed: Option<&Sealed>) -> rusqlite::Result<BatchOutcome> {
         // It never began.
         if target.row.is_none() && batch.len() == 0 {
             return Ok(BatchOutcome::Written { row: None, head: 0 });
         }
-        let (durable, head) = (target.durable, target.head);
+        let (durable, head, group) = (target.durable, target.head, target.group.take());
         let row = match self.row(target)? {
             Ok(row) => row,
             Err(lost) => return Ok(BatchOutcome::Lost(lost)),
@@ -204,6 +267,9 @@ impl<'a> GroupWriter<'a> {
         if let Some(ended) = batch.ended {
             self.end.execute(params![row, head, records, ended.status.name(), ended.at.0.cast_signed()])?;
             self.written.released.push(row);
+            if let Some(group) = group {
+                self.written.admitted.extend(admit(self.change, &group)?);
+            }
         } else if batch.released {
             self.release.execute(params![row, head, records])?;
             self.written.released.push(row);
@@ -217,7 +283,11 @@ impl<'a> GroupWriter<'a> {
         let Target { id, row, epoch, new, .. } = target;
         let Some(row) = row else {
             let new = new.expect("invariant: a run has a row or is new");
-            return Ok(create(self.change, &new, Some(self.host))?.ok_or(StoreError::Exists(id)));
+            return Ok(create(self.change, &new, Some(self.host))?.map(|created| {
+                self.written.places.extend(created.place.map(|place| (id, place)));
+                self.written.changed.extend(created.changed);
+                created.row
+            }));
         };
         let found: Option<i64> = self.epoch_of.query_row([row], |row| row.get(0)).optional()?;
         if found != Some(epoch) {

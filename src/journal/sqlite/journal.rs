@@ -16,7 +16,7 @@ impl Journal for Sqlite {
             return Err(StoreError::Exists(Arc::clone(&run.id)));
         }
         let key = self.0.begin(run)?;
-        Ok(Box::new(RunLog::new(&self.0, key, Arc::clone(&run.id), 0)))
+        Ok(Box::new(RunLog::new(&self.0, key, Arc::clone(&run.id), 0).waiting(run.group.is_some())))
     }
 
     fn recover(&self, id: &str) -> Result<RecoveredRun, StoreError> {

@@ -9,7 +9,7 @@ use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
 use std::sync::Arc;
 
-const COLUMNS: &str = "run, id, name, created, status, ended, records, owner, damage";
+const COLUMNS: &str = "run, id, name, created, status, ended, records, owner, damage, grp, queued";
 
 impl Sqlite {
     pub(super) fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
@@ -124,6 +124,9 @@ fn clauses(filter: &Filter) -> (String, Vec<Value>) {
     if *damaged {
         clauses.push("damage IS NOT NULL");
     }
+    if filter.queued {
+        clauses.push("grp IS NOT NULL AND status IS NULL AND queued > 0");
+    }
     let given = [
         ("status = ?", status.map(|status| status.name().to_owned().into())),
         ("name = ?", name.clone().map(Value::from)),
@@ -180,5 +183,7 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         records: row.get::<_, i64>(6)?.cast_unsigned(),
         owner: row.get::<_, Option<i64>>(7)?.map(i64::cast_unsigned),
         damage: row.get::<_, Option<String>>(8)?.map(Arc::from),
+        group: row.get::<_, Option<String>>(9)?.map(Arc::from),
+        queued: row.get::<_, i64>(10)? > 0,
     })
 }

@@ -71,6 +71,7 @@ mod journal;
 mod list;
 mod mail;
 mod ownership;
+mod places;
 mod queue;
 mod read;
 mod remove;
@@ -88,7 +89,7 @@ mod writer;
 use super::StoreError;
 #[cfg(feature = "wasm")]
 pub(crate) use backup::CopyError;
-pub use store::Sqlite;
+pub use store::{Sqlite, WeakSqlite};
 
 #[cfg(test)]
 mod tests;

@@ -46,12 +46,13 @@ impl Sqlite {
                 head: run.head,
                 durable: records.len() as u64,
                 new: None,
+                group: run.group.clone(),
                 shared_row: Arc::new(run.row.into()),
                 lost: false,
             };
             let key =
                 self.0.add(known).expect("invariant: only a thread with the connection adds a run that has a row");
-            let log = Box::new(RunLog::new(&self.0, key, id.into(), bytes_of(&records)));
+            let log = Box::new(RunLog::new(&self.0, key, id.into(), bytes_of(&records)).waiting(run.queued));
             return Ok(RecoveredRun { log, records, inbox, manifest: manifest.map_err(&fails)? });
         }
     }

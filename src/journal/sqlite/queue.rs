@@ -27,6 +27,8 @@ pub(super) struct KnownRun {
     /// The number of records that are durable.
     pub(super) durable: u64,
     pub(super) new: Option<Arc<NewRun>>,
+    /// Its concurrency group.
+    pub(super) group: Option<Arc<str>>,
     /// The row for the thread of snapshots, which reads it after the run is released too: 0 if
     /// there is none.
     pub(super) shared_row: Arc<AtomicI64>,
@@ -46,6 +48,7 @@ impl KnownRun {
             head: 0,
             durable: 0,
             new: Some(Arc::new(run.clone())),
+            group: run.group.as_ref().map(|entry| Arc::clone(&entry.group)),
             shared_row: Arc::default(),
             lost: false,
         }

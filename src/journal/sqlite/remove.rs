@@ -1,6 +1,7 @@
 //! Removing a run.
 
 use super::error::sqlite;
+use super::places::admit;
 use super::rows::{RunRow, head};
 use super::{Sqlite, StoreError, archive, blob};
 use rusqlite::{Connection, TransactionBehavior};
@@ -22,12 +23,16 @@ impl Sqlite {
         if self.0.shared.queue.lock().key_of(id).is_some() {
             return Err(StoreError::Owned(id.into()));
         }
-        let _write_lock = self.0.write_lock();
+        let write_lock = self.0.write_lock();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
         let mut run = self.without_owner(&change, id, 0)?;
         run.head = head(&change, &run).map_err(&fails)?;
         remove_rows(&change, &run).map_err(&fails)?;
+        let group = run.group.filter(|_| !run.ended);
+        let admitted = group.map_or_else(|| Ok(Vec::new()), |group| admit(&change, &group)).map_err(&fails)?;
         change.commit().map_err(&fails)?;
+        drop((write_lock, db));
+        self.0.shared.report_admitted(&admitted);
         self.0.snapshots().remove(run.row)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::error::ReadError;
 use rusqlite::{Connection, OptionalExtension, Row};
+use std::sync::Arc;
 
 /// What the row of a run in `run` says.
 pub(super) struct RunRow {
@@ -14,13 +15,27 @@ pub(super) struct RunRow {
     /// A row of the log at or before the run's last one; 0 if it has none there.
     pub(super) head: i64,
     pub(super) records: u64,
+    /// Its concurrency group.
+    pub(super) group: Option<Arc<str>>,
+    /// Whether it waits for a place there.
+    pub(super) queued: bool,
 }
 
 impl RunRow {
     /// Reads `run`, `created`, `epoch`, `head` and `records` of a run that has ended.
     pub(super) fn ended(row: &Row<'_>) -> rusqlite::Result<Self> {
         let (row, created, epoch, head, records) = row.try_into()?;
-        Ok(Self { row, created, owner: None, epoch, ended: true, head, records: i64::cast_unsigned(records) })
+        Ok(Self {
+            row,
+            created,
+            owner: None,
+            epoch,
+            ended: true,
+            head,
+            records: i64::cast_unsigned(records),
+            group: None,
+            queued: false,
+        })
     }
 
     /// Returns whether its records are in `done`.
@@ -32,7 +47,7 @@ impl RunRow {
 /// Reads the row of a run; `None` if there is no run with this id.
 pub(super) fn run_row(db: &Connection, id: &str) -> rusqlite::Result<Option<RunRow>> {
     let mut select = db.prepare_cached(
-        "SELECT run, owner, epoch, status IS NOT NULL, head, records, created FROM run WHERE id = ?1",
+        "SELECT run, owner, epoch, status IS NOT NULL, head, records, created, grp, queued FROM run WHERE id = ?1",
     )?;
     let run = select.query_row([id], |row| {
         Ok(RunRow {
@@ -43,6 +58,8 @@ pub(super) fn run_row(db: &Connection, id: &str) -> rusqlite::Result<Option<RunR
             head: row.get(4)?,
             records: row.get::<_, i64>(5)?.cast_unsigned(),
             created: row.get(6)?,
+            group: row.get::<_, Option<String>>(7)?.map(Arc::from),
+            queued: row.get::<_, i64>(8)? > 0,
         })
     });
     run.optional()

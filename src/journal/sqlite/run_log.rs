@@ -20,6 +20,8 @@ pub(super) struct RunLog {
     is_listed: bool,
     /// Another log writes the run from now on.
     passed_on: bool,
+    /// The run has no place in its group yet.
+    waits: bool,
 }
 
 impl RunLog {
@@ -27,7 +29,14 @@ impl RunLog {
     pub(super) fn new(writer: &Arc<Writer>, run: RunKey, id: Arc<str>, bytes: u64) -> Self {
         // A run that is new has no rows.
         let is_listed = bytes > 0;
-        Self { writer: Arc::clone(writer), run, id, consumed: Vec::new(), bytes, is_listed, passed_on: false }
+        let (writer, consumed) = (Arc::clone(writer), Vec::new());
+        Self { writer, run, id, consumed, bytes, is_listed, passed_on: false, waits: false }
+    }
+
+    /// The same of a run that waits for a place in its group.
+    pub(super) fn waiting(mut self, waits: bool) -> Self {
+        self.waits = waits;
+        self
     }
 }
 
@@ -88,6 +97,10 @@ impl Log for RunLog {
 
     fn snapshot_store(&self) -> Option<Arc<dyn SnapshotStore>> {
         Some(shelf(&self.writer, Arc::clone(&self.id)))
+    }
+
+    fn waits_for_place(&self) -> bool {
+        self.waits
     }
 
     fn can_park(&self) -> bool {

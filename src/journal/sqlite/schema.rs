@@ -34,8 +34,10 @@ const SERVICE: &str = "
 ALTER TABLE run ADD COLUMN version INTEGER;
 -- Its concurrency group.
 ALTER TABLE run ADD COLUMN grp TEXT;
--- It waits for a place in its group.
+-- It waits for a place in its group: 1; or only to end, in favour of a later one: 2.
 ALTER TABLE run ADD COLUMN queued INTEGER NOT NULL DEFAULT 0;
+-- It gets a place when fewer runs of its group have one.
+ALTER TABLE run ADD COLUMN places INTEGER;
 -- It is parked until its first timer, NULL if it has none.
 ALTER TABLE run ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE run ADD COLUMN wake INTEGER;

@@ -10,14 +10,32 @@ use crate::journal::{DurabilityListener, JournalStatistics, layout};
 use crate::run::SnapshotStore;
 use rusqlite::Connection;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// A store. Cloning it is cheap; when the last clone and the last log are dropped, the writer ends
 /// after everything that was appended is durable.
 #[derive(Clone)]
 pub struct Sqlite(pub(super) Arc<Writer>);
 
+/// A store that may be closed: it does not hold the store open.
+#[derive(Clone)]
+pub struct WeakSqlite(Weak<Writer>);
+
+impl WeakSqlite {
+    /// Returns the store, if it is open.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Sqlite> {
+        self.0.upgrade().map(Sqlite)
+    }
+}
+
 impl Sqlite {
+    /// Returns a handle that does not hold the store open.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakSqlite {
+        WeakSqlite(Arc::downgrade(&self.0))
+    }
+
     /// Opens the store of a folder, which is made if it does not exist. Several processes may have
     /// it open. A process becomes one of its hosts when it first begins or recovers a run.
     ///

@@ -212,7 +212,22 @@ impl Inner {
             }
             _ => {}
         }
-        match self.record_news(moment, news, act) {
+        // A run without a place takes no step, so it cannot end by itself.
+        let ended = match &news {
+            News::Cancel { reason, .. } if self.is_queued => Some(Arc::clone(reason)),
+            News::TimedOut { .. } if self.is_queued => Some("it waited longer than the run's timeout".into()),
+            _ => None,
+        };
+        let acted = self.record_news(moment, news, act);
+        if let (Ok(()), Some(reason)) = (&acted, ended) {
+            if self.state.living > 1 {
+                // A fork.
+                self.kill_all(moment, &reason);
+            } else {
+                self.state.kill(Pid::ROOT);
+            }
+        }
+        match acted {
             Ok(()) | Err(Rejected::Idle) => Ok(self.acknowledge(self.state.counts.records)),
             Err(Rejected::Late) => Err(Refused::Ended),
             Err(Rejected::Full) => Err(Refused::Full),

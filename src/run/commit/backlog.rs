@@ -40,7 +40,7 @@ impl Run {
     /// too.
     fn release_with<P: Port<Kernel> + ?Sized>(&self, port: &mut P, slot: Slot) {
         let inner = self.inner.lock();
-        if inner.state.paused.is_none() {
+        if !inner.is_held() {
             port.pause(slot, Pause::Off);
         }
     }

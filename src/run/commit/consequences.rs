@@ -42,7 +42,7 @@ impl Run {
             self.last_at.store(moment.at.0, Relaxed);
         }
         if inner.state.has_consequences() {
-            self.is_paused.store(inner.state.paused.is_some(), Relaxed);
+            self.is_held.store(inner.is_held(), Relaxed);
         }
         // Most commits send something, and nothing else follows.
         if inner.state.newborn.is_empty() {
@@ -67,7 +67,9 @@ impl Run {
                 self.start(inner, port, newborn, after);
             }
             inner.post(port);
-            inner.state.release_calls();
+            if !inner.is_queued {
+                inner.state.release_calls();
+            }
             if !inner.state.consequences.is_empty() {
                 inner.send_consequences(port, &self.config, after);
             }
@@ -110,7 +112,7 @@ impl Run {
                 inner.state.doomed.push((pid, Ending::Failed(no_capacity().into())));
             }
             Ok(slot) => {
-                if inner.state.paused.is_some() {
+                if inner.is_held() {
                     port.pause(slot, Pause::On);
                 }
                 if let Some(entry) = inner.state.table.get_mut(pid) {

@@ -23,6 +23,7 @@ pub(super) mod observe;
 pub(super) mod offload;
 pub(super) mod outbox;
 pub(super) mod parking;
+pub(super) mod place;
 pub(super) mod remarks;
 pub(super) mod reply;
 pub(super) mod run;

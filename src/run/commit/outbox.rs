@@ -111,6 +111,8 @@ impl Inner {
                     self.send(Outbound::Call { call, is_repeatable }, after);
                 }
                 Consequence::Abandon { pid, tag } => after.add().abandoned.push((pid, tag)),
+                // One that waits for a place in its group is held anyway.
+                Consequence::Pause(..) if self.is_queued => {}
                 Consequence::Pause(pids, paused) => {
                     for slot in pids.into_iter().filter_map(|pid| self.slot_of(pid)) {
                         port.pause(slot, if paused { Pause::On } else { Pause::Off });

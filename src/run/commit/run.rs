@@ -60,9 +60,9 @@ pub(in crate::run) struct Run {
     /// The run was parked: its processes in memory only have to end. Only a hint, so no ordering is
     /// needed; [`Inner::parked`] is what counts.
     pub(in crate::run) parked_hint: AtomicBool,
-    /// Whether its processes are paused, so that none of them begins a step. Written under the
-    /// commit lock, before the scheduler is told.
-    pub(in crate::run) is_paused: AtomicBool,
+    /// Whether none of its processes begins a step: it is paused, or waits for a place in its
+    /// group. Written under the commit lock, before the scheduler is told.
+    pub(in crate::run) is_held: AtomicBool,
     /// Distinguishes successive runs with one id, so that a stale timer is ignored.
     pub(in crate::run) serial: u64,
 }
@@ -85,6 +85,9 @@ pub(in crate::run) struct Inner {
     /// The run has left the memory: a caller that finds this asks the kernel for the run again.
     pub(in crate::run) parked: bool,
     pub(in crate::run) parking_check: ParkingCheck,
+    /// It waits for a place in its concurrency group: none of its processes is stepped. No record
+    /// says so: the journal does.
+    pub(in crate::run) is_queued: bool,
     /// Its share of the host's capacity.
     pub(in crate::run) share: CapacityShare,
     bytes: Vec<u8>,
@@ -94,6 +97,7 @@ impl Inner {
     pub(in crate::run) fn new(state: State, log: Box<dyn Log>, capacity: Arc<Capacity>) -> Self {
         Self {
             share: CapacityShare::new(capacity),
+            is_queued: log.waits_for_place(),
             state,
             log,
             durable: 0,
@@ -106,6 +110,11 @@ impl Inner {
             parking_check: ParkingCheck::default(),
             bytes: Vec::new(),
         }
+    }
+
+    /// Whether no process may begin a step.
+    pub(in crate::run) fn is_held(&self) -> bool {
+        self.is_queued || self.state.paused.is_some()
     }
 
     pub(in crate::run) fn is_durable(&self, record: u64) -> bool {
@@ -237,7 +246,7 @@ impl Run {
             serial: kernel.next_serial(),
             residence: Mutex::default(),
             parked_hint: AtomicBool::new(false),
-            is_paused: AtomicBool::new(inner.state.paused.is_some()),
+            is_held: AtomicBool::new(inner.is_held()),
             snapshot_store: inner.log.snapshot_store(),
             backlog: inner.log.backlog(),
             remarks: Arc::new(Remarks::new(Arc::clone(&config.id), config.sink.clone())),

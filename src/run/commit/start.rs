@@ -12,6 +12,7 @@ use crate::run::seam::effects::Effects;
 use crate::run::seam::log::{Log, LogSink};
 use crate::run::state::config::{Programs, RunConfig};
 use crate::run::state::run_state::State;
+use crate::scheduler::Pause;
 use std::sync::Arc;
 
 /// What a run is started from.
@@ -141,6 +142,9 @@ impl Kernel {
         let root = inner.state.living_mut(Pid::ROOT).expect("invariant: the root was just entered");
         root.slot = Some(slot);
         root.begun = native;
+        if inner.is_queued {
+            port.pause(slot, Pause::On);
+        }
         run.schedule_first_check(&mut inner, port);
         drop(inner);
         run.after_unlock(port, after);

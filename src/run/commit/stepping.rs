@@ -57,7 +57,7 @@ impl Commit for Kernel {
             if !task.state.prepare_batch(events) {
                 return task.state.next();
             }
-            if task.is_paused(events) || task.defer_if_full(port, turn.slot, events) {
+            if task.is_held(events) || task.defer_if_full(port, turn.slot, events) {
                 return Next::Ready;
             }
             task.begin(turn.now, events);
@@ -201,15 +201,17 @@ impl Task {
         self.state.after_step(self.state.next())
     }
 
-    /// Whether no step may begin because the run is paused. The scheduler holds a process once it
-    /// knows of the pause; this process may be new, recovered or just admitted, or the scheduler
-    /// put it into a queue before it knew.
-    fn is_paused(&mut self, events: &mut Vec<Event>) -> bool {
-        let is_paused = self.run.is_paused.load(Relaxed) && !self.run.kernel.is_closing();
-        if is_paused {
+    /// Whether no step may begin because the run is paused, or waits for a place in its group. The
+    /// scheduler holds a process once it knows of that; this process may be new, recovered or just
+    /// admitted, or the scheduler put it into a queue before it knew.
+    fn is_held(&mut self, events: &mut Vec<Event>) -> bool {
+        // A host that ends lets a paused run take its cancellation. One without a place takes none.
+        let is_held =
+            self.run.is_held.load(Relaxed) && (!self.run.kernel.is_closing() || self.run.inner.lock().is_queued);
+        if is_held {
             self.state.return_batch(events);
         }
-        is_paused
+        is_held
     }
 
     /// Whether the process lives: one that was killed ends when its worker next steps it.
@@ -246,6 +248,11 @@ impl Task {
     fn notify_shutdown<P: Port<Kernel>>(&mut self, port: &mut P) -> bool {
         let Self { run, state } = self;
         let reason: Arc<str> = "the host is shutting down".into();
+        if run.inner.lock().is_queued {
+            // The root's end is that of all its processes: none may take a step.
+            let is_root = state.pid == Pid::ROOT;
+            return !(is_root && run.kill(port, &reason));
+        }
         if !state.begun && !state.native {
             let moment = run.moment(port.monotonic());
             run.die(port, state, moment, Ending::Cancelled(reason));

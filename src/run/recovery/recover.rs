@@ -241,7 +241,7 @@ impl Run {
         (history, snapshots): (History, Option<SnapshotChain>),
         after: &mut AfterUnlock,
     ) -> Result<(), Task> {
-        let paused = inner.state.paused.is_some();
+        let is_held = inner.is_held();
         let entry = inner.state.living_mut(pid).expect("invariant: a living process is in the table");
         let program = Arc::clone(&history.program);
         let permit = program.permit().within(&entry.limits);
@@ -272,7 +272,7 @@ impl Run {
             }
         };
         entry.slot = Some(slot);
-        if paused {
+        if is_held {
             port.pause(slot, Pause::On);
         }
         Ok(())

@@ -140,6 +140,12 @@ pub trait Log: Send {
         None
     }
 
+    /// Whether the run has no place in its concurrency group yet: no process of it is stepped until
+    /// the kernel is told that it has one.
+    fn waits_for_place(&self) -> bool {
+        false
+    }
+
     /// The run is about to be parked, and waits for this from people until it is in memory again.
     /// It is for lists: no record depends on it.
     fn awaits(&mut self, awaited: Vec<Awaited>) {

@@ -9,4 +9,5 @@ pub(super) mod backlog;
 pub(super) mod clock;
 pub(super) mod effects;
 pub(super) mod log;
+pub(super) mod place;
 pub(super) mod snapshot_store;

@@ -252,6 +252,13 @@ pub(in crate::serve) fn start_problem(error: LoadError) -> ServeProblem {
         LoadError::Inputs(violations) => inputs_problem(violations),
         LoadError::ShuttingDown => ServeProblem::new(ProblemKind::Draining).retry_after(5),
         LoadError::Journal(error) => error.into(),
+        error @ LoadError::NoPlace { .. } => ServeProblem::new(ProblemKind::NoPlace).detail(error.to_string()),
+        error @ LoadError::QueueFull { .. } => {
+            ServeProblem::new(ProblemKind::QueueFull).detail(error.to_string()).retry_after(5)
+        }
+        error @ (LoadError::Group(_) | LoadError::GroupNeedsJournal) => {
+            ServeProblem::new(ProblemKind::DoesNotFit).detail(error.to_string())
+        }
         error => {
             tracing::error!(%error, "a run cannot be started");
             ServeProblem::new(ProblemKind::HostFault)
@@ -307,7 +314,8 @@ pub(super) fn check_labels(labels: &BTreeMap<String, String>) -> Answered<()> {
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 #[into_params(parameter_in = Query)]
 pub struct ListParams {
-    /// `unfinished`, `ended`, `damaged`, `succeeded`, `failed`, `cancelled` or `timed-out`.
+    /// `unfinished`, `queued`, `ended`, `damaged`, `succeeded`, `failed`, `cancelled` or
+    /// `timed-out`.
     pub state: Option<String>,
     /// The name of the workflow.
     pub workflow: Option<String>,
@@ -421,13 +429,16 @@ pub(super) fn filter(params: &ListParams) -> Answered<(Filter, String)> {
     match params.state.as_deref() {
         None => {}
         Some("unfinished") => filter.ended = Some(false),
+        Some("queued") => filter.queued = true,
         Some("ended") => filter.ended = Some(true),
         Some("damaged") => filter.damaged = true,
         Some(word) => match EndStatus::named(word) {
             Some(status) => filter.status = Some(status),
             None => {
-                return Err(ServeProblem::new(ProblemKind::DoesNotFit)
-                    .part("state", "it is unfinished, ended, damaged, succeeded, failed, cancelled or timed-out"));
+                return Err(ServeProblem::new(ProblemKind::DoesNotFit).part(
+                    "state",
+                    "it is unfinished, queued, ended, damaged, succeeded, failed, cancelled or timed-out",
+                ));
             }
         },
     }

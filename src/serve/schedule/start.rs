@@ -86,7 +86,9 @@ impl<'a> Target<'a> {
                 let violations = violations.iter().map(|(pointer, message)| format!("inputs{pointer} {message}"));
                 Started::Failed(violations.collect::<Vec<_>>().join("; "))
             }
-            Err(error @ (LoadError::ShuttingDown | LoadError::Journal(_))) => Started::Later(error.to_string()),
+            Err(error @ (LoadError::ShuttingDown | LoadError::Journal(_) | LoadError::QueueFull { .. })) => {
+                Started::Later(error.to_string())
+            }
             Err(error) => Started::Failed(error.to_string()),
         })
     }

@@ -42,6 +42,20 @@ pub(super) const SCHEDULE: ForeignKeys = &[
     (&["paused", "suspend", "enabled", "disabled"], "`wfhost schedule pause NAME` pauses a schedule of a service"),
 ];
 
+/// In `concurrency`.
+pub(super) const CONCURRENCY: ForeignKeys = &[
+    (&["key", "name", "pool", "tag", "mutex", "semaphore"], "the runs that share places are named by `group`"),
+    (
+        &["max", "count", "slots", "size", "places", "max-runs", "concurrency"],
+        "how many have a place goes under `limit`",
+    ),
+    (
+        &["cancel-in-progress", "strategy", "limit-strategy", "behavior", "policy", "overlap"],
+        "write `on-limit`: queue, skip, cancel-previous or replace-queued",
+    ),
+    (&["max-queue", "queue", "queue-size", "queue-limit"], "how many may wait goes under `queue-max`"),
+];
+
 /// In a step.
 pub(super) const STEP: ForeignKeys = &[
     (

@@ -10,6 +10,7 @@
 //!   serves further checks only.
 //! - **I2** No key of the file is ignored: each one is read or reported.
 
+mod concurrency;
 mod durations;
 mod fields;
 mod foreign_keys;
@@ -26,6 +27,7 @@ pub(crate) mod values;
 
 use super::syntax::{Node, Span};
 use crate::process::Micros;
+pub use concurrency::Concurrency;
 pub use durations::{millis, parse_duration, write_duration};
 pub(crate) use fields::shorten;
 #[cfg(feature = "cli")]
@@ -73,6 +75,8 @@ pub struct Workflow {
     pub durability: Durability,
     /// `schedule:`.
     pub schedule: Option<Scheduled>,
+    /// `concurrency:`.
+    pub concurrency: Option<Concurrency>,
     /// `steps:`, in file order.
     pub steps: Vec<Step>,
     /// The ids of steps that could not be read. A reference to one is not reported as unknown.

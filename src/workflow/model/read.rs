@@ -12,14 +12,24 @@ use std::collections::BTreeMap;
 
 const KEYS: KnownKeys = KnownKeys {
     what: "a workflow",
-    known: &["name", "description", "inputs", "components", "defaults", "steps", "outputs", "durability", "schedule"],
+    known: &[
+        "name",
+        "description",
+        "inputs",
+        "components",
+        "defaults",
+        "steps",
+        "outputs",
+        "durability",
+        "schedule",
+        "concurrency",
+    ],
     later: &[
         (
             "secrets",
             "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
         ),
         ("on", "until then, `schedule` starts it at times: schedule: { cron: \"30 9 * * 1-5\", zone: Europe/Berlin }"),
-        ("concurrency", "until then, `wfhost run --run-id NAME` allows one run per name"),
         ("document", "until then, write the steps as docs/workflows.md describes"),
     ],
     foreign: foreign_keys::TOP,
@@ -57,6 +67,9 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
     }
     if let Some(node) = fields.get("schedule") {
         workflow.schedule = super::schedule::read_schedule(node, problems);
+    }
+    if let Some(node) = fields.get("concurrency") {
+        workflow.concurrency = super::concurrency::read_concurrency(node, problems);
     }
     match fields.get("steps") {
         Some(node) => read_steps(node, &mut workflow, problems),

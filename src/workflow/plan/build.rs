@@ -6,7 +6,7 @@ use super::expressions::{Dependency, TemplateReader};
 use super::hints;
 use super::references::{ExpressionSite, KnownNames, unknown_need};
 use super::template::Template;
-use super::{Action, Node, PLAN_VERSION, Plan, calls, components, schedules};
+use super::{Action, Node, PLAN_VERSION, Plan, calls, components, concurrency, schedules};
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::Jq;
@@ -35,6 +35,7 @@ pub(super) fn build(
     let parts: Vec<_> = workflow.steps.iter().enumerate().map(read).collect();
     let outputs = read_outputs(workflow, &mut templates);
     schedules::check(workflow, jq, templates.problems);
+    let concurrency = concurrency::read(workflow, &mut templates);
     let acyclic = edges.report_cycles(&ids, problems);
     if !acyclic || !problems.is_empty() {
         return None;
@@ -58,6 +59,7 @@ pub(super) fn build(
         outputs: outputs?,
         durability: workflow.durability,
         schedule: workflow.schedule.as_ref().map(|schedule| schedule.spec.clone()),
+        concurrency,
     })
 }
 

@@ -172,6 +172,12 @@ impl TemplateReader<'_> {
             }
             References::Everything(range) | References::NotInferable { span: range, .. } => {
                 let span = self.span_of(written, offset + range.start..offset + range.end);
+                if site.only_inputs {
+                    let message = "expressions read `.inputs` alone here, and what this one reads is not known";
+                    let problem = Diagnostic::new("only-inputs", message, span);
+                    self.problems.push(problem.hint("write what it reads as a path: ${ .inputs.stage }"));
+                    return false;
+                }
                 self.dependencies.push(Dependency::Unknown(span));
                 true
             }

@@ -19,6 +19,7 @@ mod arguments;
 mod build;
 mod calls;
 mod components;
+mod concurrency;
 mod edges;
 mod environment;
 mod expressions;
@@ -37,6 +38,7 @@ use super::model::{Durability, INLINE, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
 use crate::workflow::schedule::ScheduleSpec;
+pub use concurrency::Concurrency;
 pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, Unchecked, Unusable};
 pub use graph::GraphStyle;
 pub use load::load;
@@ -71,6 +73,9 @@ pub struct Plan {
     /// When a service starts it by itself.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub schedule: Option<ScheduleSpec>,
+    /// How many of its runs are stepped at one time.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub concurrency: Option<Concurrency>,
 }
 
 /// A component that nodes run.

@@ -13,12 +13,14 @@ pub(super) struct ExpressionSite {
     pub(super) item: bool,
     /// Whether `.error` exists.
     pub(super) error: bool,
+    /// Whether nothing but `.inputs` exists: the run has not begun.
+    pub(super) only_inputs: bool,
 }
 
 impl ExpressionSite {
     /// A site evaluated once per step: `if` and `for-each`.
     pub(super) fn once(when: When) -> Self {
-        Self { item: false, error: when != When::Succeeded }
+        Self { item: false, error: when != When::Succeeded, only_inputs: false }
     }
 
     /// A site evaluated for each item.
@@ -27,7 +29,10 @@ impl ExpressionSite {
     }
 
     /// The outputs of the run.
-    pub(super) const OUTPUTS: Self = Self { item: false, error: false };
+    pub(super) const OUTPUTS: Self = Self { item: false, error: false, only_inputs: false };
+
+    /// What is decided before the run begins.
+    pub(super) const INPUTS: Self = Self { item: false, error: false, only_inputs: true };
 }
 
 /// The target of a reference.
@@ -69,7 +74,16 @@ const RUN_FIELDS: [&str; 3] = ["id", "name", "started"];
 impl KnownNames<'_> {
     /// Resolves a path. `path` holds its keys as far as they are known before the run.
     pub(super) fn resolve(&self, path: &[String], site: ExpressionSite) -> Result<ReferenceTarget, BadReference> {
-        let Some((root, rest)) = path.split_first() else { return Ok(ReferenceTarget::Steps) };
+        let only_inputs = || {
+            let hint = "it is decided before the run begins: ${ .inputs.stage }";
+            BadReference::new("only-inputs", "expressions read `.inputs` alone here", hint)
+        };
+        let Some((root, rest)) = path.split_first() else {
+            return if site.only_inputs { Err(only_inputs()) } else { Ok(ReferenceTarget::Steps) };
+        };
+        if site.only_inputs && root != "inputs" && ROOTS.contains(&root.as_str()) {
+            return Err(only_inputs());
+        }
         match root.as_str() {
             "inputs" => self.resolve_input(rest),
             "steps" => self.resolve_step(rest),

@@ -8,7 +8,7 @@ use crate::cli::args::host::HostArguments;
 use crate::cli::args::inputs::INPUT_HINT;
 use crate::cli::args::workflow::load_file;
 use crate::cli::args::{inputs, values};
-use crate::cli::commands::launch::{ANNOUNCE_WAIT_MAX, belongs_to_another_host};
+use crate::cli::commands::launch::{ANNOUNCE_WAIT_MAX, belongs_to_another_host, note_queued};
 use crate::cli::commands::run::existing::ExistingRun;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
@@ -191,6 +191,7 @@ fn begin(command: &Arguments, session: &Session, host: &Host, workflow: &Workflo
         session.note(format!("run {}", run.id()));
     }
     if is_durable {
+        note_queued(host, &run, session)?;
         note_suspended(host, session)?;
     }
     session.show(&run, workflow, watch);

@@ -7,10 +7,11 @@ mod faults;
 mod killed;
 mod layout;
 mod logs;
+mod places;
 mod sharing;
 
 use super::{Sqlite, StoreError};
-use crate::journal::{DurabilityListener, Filter, Journal, NewRun};
+use crate::journal::{DurabilityListener, Filter, Journal, NewRun, Place};
 use crate::process::{Pid, Timestamp};
 use crate::run::{EndStatus, Log, RunEnd};
 use parking_lot::Mutex;
@@ -26,6 +27,7 @@ struct RecordingListener {
     durable: Mutex<BTreeMap<String, u64>>,
     lost: Mutex<Vec<(String, String)>>,
     failed: Mutex<Vec<String>>,
+    placed: Mutex<BTreeMap<String, Place>>,
     torn: Mutex<Vec<PathBuf>>,
     anew: Mutex<Vec<PathBuf>>,
 }
@@ -39,6 +41,10 @@ impl DurabilityListener for RecordingListener {
 
     fn lost(&self, run: &str, error: &StoreError) {
         self.lost.lock().push((run.to_owned(), error.to_string()));
+    }
+
+    fn placed(&self, run: &str, place: Place) {
+        self.placed.lock().insert(run.to_owned(), place);
     }
 
     fn snapshot_failed(&self, error: &StoreError) {

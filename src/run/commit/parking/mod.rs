@@ -144,7 +144,13 @@ impl Inner {
     /// Whether the run waits, and nothing is on its way into it or out of it.
     fn is_quiet(&mut self, soon: RunTime) -> bool {
         self.watchers.retain(|watcher| !watcher.is_abandoned());
-        if self.has_ended || self.parked || self.is_lost() || !self.watchers.is_empty() || self.has_undurable() {
+        if self.has_ended
+            || self.parked
+            || self.is_queued
+            || self.is_lost()
+            || !self.watchers.is_empty()
+            || self.has_undurable()
+        {
             return false;
         }
         let state = &self.state;
