@@ -3,7 +3,7 @@
 use super::control::{Client, ControlError, Refusal, Request, Resolve};
 use super::durable_watch::{DurableChange, DurableRecords};
 use super::{Host, RecoverError, RunHandle, RunManifest, RunOptions, Workflow};
-use crate::journal::{Filter, Journal as _, Posted, Sqlite, StoreError, Stored};
+use crate::journal::{HostWatch, Journal as _, Posted, Sqlite, StoreError, Stored};
 use crate::process::Micros;
 use crate::run::{Act, ActId, ParkedRun, Record, RecoveryError, Refused, Resolution};
 use std::collections::{BTreeMap, HashMap};
@@ -159,25 +159,33 @@ impl Host {
     /// Fails if the host has no folder of durable runs, or the runs cannot be listed.
     pub fn resume_all(&self, report: &mut dyn FnMut(&Stored, Resumed)) -> Result<(), RecoverError> {
         let (_, journal) = self.opened()?;
-        let mut orphans = journal.store().list(&Filter { ended: Some(false), ..Filter::default() })?;
-        orphans.reverse();
         let mut workflows = LoadedWorkflows::default();
-        let mut alive = HashMap::new();
-        for stored in orphans {
-            if let Some(host) = stored.owner {
-                let is_alive = match alive.get(&host) {
-                    Some(known) => *known,
-                    None => journal.store().owner_of(&stored.id)?.is_some_and(|owner| owner.alive),
-                };
-                alive.insert(host, is_alive);
-                if is_alive {
-                    continue;
-                }
-            }
+        for stored in journal.store().orphans()? {
             let resumed = self.resume_with(&stored.id, &mut workflows);
             report(&stored, resumed);
         }
         Ok(())
+    }
+
+    /// Recovers the runs of other hosts of the folder whenever one of them has ended, as
+    /// [`Self::resume_all`] does, on a thread for that, until the watch is dropped: drop it before
+    /// the host is suspended. What nobody has already is for [`Self::resume_all`]; call it after
+    /// this, and no run is missed. If the runs of a host cannot be listed, `report` gets the error.
+    ///
+    /// # Errors
+    /// Fails if the host has no folder of durable runs, or the folder cannot be watched.
+    pub fn resume_when_orphaned(
+        &self,
+        mut report: impl FnMut(Result<(&Stored, Resumed), RecoverError>) + Send + 'static,
+    ) -> Result<HostWatch, RecoverError> {
+        let (_, journal) = self.opened()?;
+        let host = self.clone();
+        let watch = journal.store().watch_hosts(move || {
+            if let Err(error) = host.resume_all(&mut |stored, resumed| report(Ok((stored, resumed)))) {
+                report(Err(error));
+            }
+        })?;
+        Ok(watch)
     }
 
     /// Recovers a run that no living host has.

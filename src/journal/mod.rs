@@ -39,7 +39,7 @@ pub use place::{GroupEntry, Place, QueuePlace};
 #[cfg(feature = "wasm")]
 pub(crate) use sqlite::CopyError;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Sqlite, WeakSqlite};
+pub use sqlite::{HostWatch, Sqlite, WeakSqlite};
 #[cfg(feature = "sqlite")]
 pub use statistics::{JournalStatistics, RunStatistics};
 pub use stored::{

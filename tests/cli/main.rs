@@ -18,6 +18,7 @@ mod following;
 mod grouped;
 mod inbox;
 mod kept;
+mod orphaned;
 mod registry;
 mod repeating;
 mod running;

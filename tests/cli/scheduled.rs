@@ -45,6 +45,10 @@ impl Server {
         format!("http://{}", self.address)
     }
 
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(super) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -14,6 +14,9 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+/// How the names of lock files end.
+const ENDING: &str = ".lock";
+
 /// This process, as a host of the store.
 pub(super) struct Host {
     pub(super) number: i64,
@@ -22,6 +25,7 @@ pub(super) struct Host {
 }
 
 /// The folder of the hosts' lock files.
+#[derive(Clone)]
 pub(super) struct Locks(PathBuf);
 
 impl Locks {
@@ -31,8 +35,17 @@ impl Locks {
         Ok(Self(locks))
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.0
+    }
+
     fn path(&self, host: i64) -> PathBuf {
-        self.0.join(format!("{host}.lock"))
+        self.0.join(format!("{host}{ENDING}"))
+    }
+
+    /// Returns the host whose lock file has this name.
+    pub(super) fn host_of(file: &str) -> Option<i64> {
+        file.strip_suffix(ENDING)?.parse().ok()
     }
 
     /// Returns whether a host lives. Several callers may ask at once: the lock that is tried is a

@@ -70,6 +70,29 @@ impl Sqlite {
         rows.map_err(sqlite(self.0.path()))
     }
 
+    /// Returns the unfinished runs that no living host has, the oldest first.
+    ///
+    /// # Errors
+    /// Fails if the store cannot be read.
+    pub fn orphans(&self) -> Result<Vec<Stored>, StoreError> {
+        let mut orphans = self.select("WHERE status IS NULL AND owner IS NULL", Vec::new())?;
+        let hosts = {
+            let db = self.0.reader();
+            let rows = db.prepare_cached("SELECT host FROM host WHERE buried = 0").and_then(|mut select| {
+                let rows = select.query_map([], |row| row.get::<_, i64>(0))?;
+                rows.collect::<Result<Vec<_>, _>>()
+            });
+            rows.map_err(sqlite(self.0.path()))?
+        };
+        for host in hosts {
+            if !self.0.locks.is_alive(host)? {
+                orphans.extend(self.select("WHERE status IS NULL AND owner = ?", vec![host.into()])?);
+            }
+        }
+        orphans.sort_by_key(|run| (run.created, run.row));
+        Ok(orphans)
+    }
+
     /// Returns the hosts that live and have begun or recovered a run.
     ///
     /// # Errors

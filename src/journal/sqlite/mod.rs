@@ -64,6 +64,7 @@ mod copy;
 mod error;
 mod group;
 mod heads;
+mod host_ends;
 mod hosts;
 mod inbox;
 #[allow(clippy::module_inception, reason = "it implements the trait of this name")]
@@ -89,6 +90,7 @@ mod writer;
 use super::StoreError;
 #[cfg(feature = "wasm")]
 pub(crate) use backup::CopyError;
+pub use host_ends::HostWatch;
 pub use store::{Sqlite, WeakSqlite};
 
 #[cfg(test)]

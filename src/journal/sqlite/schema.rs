@@ -41,6 +41,7 @@ ALTER TABLE run ADD COLUMN places INTEGER;
 -- It is parked until its first timer, NULL if it has none.
 ALTER TABLE run ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE run ADD COLUMN wake INTEGER;
+CREATE INDEX run_orphan ON run (run) WHERE owner IS NULL AND status IS NULL;
 CREATE INDEX run_group ON run (grp, queued, run) WHERE grp IS NOT NULL AND status IS NULL;
 CREATE INDEX run_version ON run (version) WHERE version IS NOT NULL;
 CREATE TABLE workflow (

@@ -4,8 +4,8 @@ use super::END_TIME_MAX;
 use super::notify::{State, notify};
 use super::tls::{TlsError, TlsFiles};
 use crate::host::{LoadError, RecoverError, Resumed};
-use crate::journal::StoreError;
 use crate::journal::catalog::Activated;
+use crate::journal::{HostWatch, StoreError};
 use crate::run::system_time;
 use crate::serve::hook::spec::WebhookSpec;
 #[cfg(feature = "otlp")]
@@ -196,7 +196,7 @@ pub async fn run(
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     };
     let firing = match &begun {
-        Ok(()) => {
+        Ok(_) => {
             if let Err(error) = service.resume_jobs() {
                 tracing::error!(%error, "jobs that have not ended cannot be read: the next start continues them");
             }
@@ -216,7 +216,12 @@ pub async fn run(
         let _ = firing.await;
     }
     service.jobs_ended().await;
+    let (watch, begun) = match begun {
+        Ok(watch) => (watch, Ok(())),
+        Err(error) => (None, Err(error)),
+    };
     let suspended = service.host().blocking(|host| {
+        drop(watch);
         let suspended = host.suspend(CALL_TIME_MAX);
         host.settle_folder();
         suspended
@@ -308,12 +313,13 @@ async fn listen(
     Ok(listeners)
 }
 
-/// Deploys the files of the folder, and resumes the runs that nobody has.
+/// Deploys the files of the folder, and resumes the runs that nobody has, now and when their hosts
+/// end, as long as the watch that it returns exists.
 fn begin(
     service: &Service,
     options: &ServerOptions,
     tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
-) -> Result<(), ServerError> {
+) -> Result<Option<HostWatch>, ServerError> {
     if let Some(folder) = &options.workflows {
         deploy_folder(service, folder, tell)?;
     }
@@ -324,6 +330,8 @@ fn begin(
     let begins = Instant::now();
     let mut runs = 0;
     let mut asked = Instant::now();
+    // Before: a host that ends while those are resumed is not missed.
+    let watch = watch_hosts(service, tell);
     let resumed = service.host().resume_all(&mut |stored, resumed| {
         if asked.elapsed() > START_TIME / 4 {
             asked = Instant::now();
@@ -343,7 +351,20 @@ fn begin(
     service.set_ready();
     notify(State::Ready);
     tell(ServerNotice::Ready { runs, took: begins.elapsed() });
-    Ok(())
+    Ok(watch)
+}
+
+/// Resumes the runs of other hosts of the folder when these end. Without it, as where the system
+/// lets no more folders be watched, those runs wait for the next start.
+fn watch_hosts(service: &Service, tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>) -> Option<HostWatch> {
+    let told = Arc::clone(tell);
+    let watch = service.host().resume_when_orphaned(move |resumed| match resumed {
+        Ok((stored, Resumed::Run(_))) => tracing::info!(run = &*stored.id, "its host has ended: resumed here"),
+        Ok((stored, Resumed::Failed(error))) => told(ServerNotice::NotResumed { run: &stored.id, error }),
+        Ok((_, Resumed::Elsewhere)) => {}
+        Err(error) => told(ServerNotice::NotResumed { run: "", error }),
+    });
+    watch.inspect_err(|error| tracing::error!(%error, "ends of other hosts are not seen")).ok()
 }
 
 /// Deploys and activates each workflow file of a folder. A faulty one stops itself alone.
