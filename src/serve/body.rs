@@ -7,17 +7,16 @@ use axum::http::{HeaderMap, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::Instant;
 
 /// Bytes of a body, unless a route says otherwise.
 pub(in crate::serve) const BODY_BYTES_MAX: usize = 2 << 20;
 
-/// How long each part of a body may take.
-const FRAME_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// The least speed of a body, in bytes a second, once [`FRAME_TIME_MAX`] is over.
-const SPEED_MIN: usize = 1 << 10;
+/// How long a body may take, and the bytes that must come in each second beyond that.
+const BODY_TIME_MAX: Duration = Duration::from_secs(10);
+const BYTES_PER_SECOND: usize = 1 << 10;
 
 /// What the bodies that are being read may hold together, in KiB: 256 MiB.
 const HELD_KIB: usize = 256 << 10;
@@ -71,15 +70,21 @@ impl<S: Send + Sync> FromRequest<S> for AnyJson {
 }
 
 async fn json_bytes(request: Request) -> Result<Bytes, ServeProblem> {
+    check_encoding(request.headers())?;
     check_type(request.headers())?;
     read(request, BODY_BYTES_MAX).await
 }
 
-/// Refuses a body that is not said to be JSON: a browser sends any other type without asking.
-fn check_type(headers: &HeaderMap) -> Result<(), ServeProblem> {
+/// Refuses a compressed body: its true size would not be known before it is unpacked.
+fn check_encoding(headers: &HeaderMap) -> Result<(), ServeProblem> {
     if headers.contains_key(header::CONTENT_ENCODING) {
         return Err(ServeProblem::new(ProblemKind::NotJson).detail("compressed bodies are not taken"));
     }
+    Ok(())
+}
+
+/// Refuses a body that is not said to be JSON: a browser sends any other type without asking.
+fn check_type(headers: &HeaderMap) -> Result<(), ServeProblem> {
     let Some(kind) = headers.get(header::CONTENT_TYPE) else {
         let is_empty = headers.get(header::CONTENT_LENGTH).is_none_or(|length| length == "0")
             && !headers.contains_key(header::TRANSFER_ENCODING);
@@ -92,18 +97,16 @@ fn check_type(headers: &HeaderMap) -> Result<(), ServeProblem> {
     Err(ServeProblem::new(ProblemKind::NotJson).detail(format!("it is said to be `{essence}`")))
 }
 
-/// Reads a body of at most `most` bytes.
+/// Reads a body of at most `most` bytes, uncompressed.
 pub(in crate::serve) async fn read(request: Request, most: usize) -> Result<Bytes, ServeProblem> {
+    check_encoding(request.headers())?;
     let mut body = std::pin::pin!(Limited::new(request.into_body(), most));
     let mut bytes = BytesMut::new();
-    let begun = Instant::now();
     let (mut room, mut held): (Option<SemaphorePermit<'static>>, usize) = (None, 0);
+    let begins = Instant::now();
     loop {
-        let most_time = FRAME_TIME_MAX + Duration::from_secs((bytes.len() / SPEED_MIN) as u64);
-        if begun.elapsed() > most_time {
-            return Err(ServeProblem::new(ProblemKind::Malformed).detail("the body did not come in time"));
-        }
-        let frame = match tokio::time::timeout(FRAME_TIME_MAX, body.frame()).await {
+        let until = begins + BODY_TIME_MAX + Duration::from_secs((bytes.len() / BYTES_PER_SECOND) as u64);
+        let frame = match tokio::time::timeout_at(until, body.frame()).await {
             Ok(None) => return Ok(bytes.freeze()),
             Ok(Some(Ok(frame))) => frame,
             Ok(Some(Err(error))) if error.is::<LengthLimitError>() => {

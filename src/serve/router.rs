@@ -13,7 +13,10 @@ use axum::http::{HeaderValue, header};
 use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::task::Poll;
 use tracing::Instrument as _;
 use utoipa::OpenApi;
 use utoipa::openapi::OpenApi as Document;
@@ -198,6 +201,11 @@ fn server_routes(routes: Routes) -> Routes {
 pub fn router(service: &Arc<Service>) -> axum::Router {
     let (router, _) = routes(service);
     let (router, _) = router.split_for_parts();
+    answering(router, service)
+}
+
+/// What all routes have around them.
+fn answering(router: axum::Router<Arc<Service>>, service: &Arc<Service>) -> axum::Router {
     let counted = Arc::clone(service);
     router
         .fallback(unknown)
@@ -231,12 +239,27 @@ async fn not_allowed() -> ServeProblem {
     ServeProblem::new(ProblemKind::MethodNotAllowed)
 }
 
+/// The answer; that of a request which ends by a panic is a problem. Others of its connection go on.
+async fn unharmed(answer: impl Future<Output = Response>) -> Response {
+    let mut answer = std::pin::pin!(answer);
+    // What it shares with others is behind locks that a panic opens again.
+    let caught = poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(context))) {
+        Ok(polled) => polled.map(Ok),
+        Err(panic) => Poll::Ready(Err(panic)),
+    });
+    caught.await.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().copied().or(panic.downcast_ref::<String>().map(String::as_str));
+        tracing::error!(panic = text, "a request ended by a defect");
+        ServeProblem::new(ProblemKind::HostFault).into_response()
+    })
+}
+
 /// Names the request in its answer, and says how answers may be kept and used.
 async fn finish(request: Request, next: Next) -> Response {
     let id = super::server::request_id();
     let is_api = request.uri().path().starts_with("/v1");
     let span = tracing::info_span!("request", "request-id" = %id, token = tracing::field::Empty);
-    let mut response = next.run(request).instrument(span).await;
+    let mut response = unharmed(next.run(request)).instrument(span).await;
     if let Some(mut problem) = response.extensions_mut().remove::<ServeProblem>() {
         let kept: Vec<_> = [header::ALLOW]
             .into_iter()

@@ -1,6 +1,7 @@
 //! The state that all handlers share: the host, the journal, and the workflows that are deployed.
 
 use super::access::guard::Addresses;
+use super::access::rate::Limiter;
 use super::access::token::TokenCache;
 use super::access::{Caller, Scope, token};
 use super::hook::DeliveryLog;
@@ -69,6 +70,7 @@ pub struct Service {
     pub(in crate::serve) store: Arc<dyn Catalog>,
     pub(in crate::serve) options: ServiceOptions,
     pub(in crate::serve) tokens: TokenCache,
+    pub(in crate::serve) limiter: Limiter,
     /// The active version of each workflow, as it was last read.
     active: Mutex<HashMap<String, (Instant, Option<u64>)>>,
     /// By the rows of their versions.
@@ -107,6 +109,7 @@ impl Service {
         };
         Ok(Arc::new(Self {
             tokens: TokenCache::new(Arc::clone(&store)),
+            limiter: Limiter::default(),
             hooks: Hooks::new(DeliveryLog::new(Arc::clone(&store))),
             host,
             store,

@@ -175,6 +175,10 @@ fn show(terminal: Terminal, notice: ServerNotice<'_>) {
             let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
             say(&format!("ready: {runs} resumed in {:.1} s", took.as_secs_f64()));
         }
+        ServerNotice::Reloading => say("SIGHUP: the certificate and the workflows are read again"),
+        ServerNotice::NotReloaded { why } => {
+            say(&terminal.warning_text(&format!("what was read before stays: {why}"), None));
+        }
         ServerNotice::Draining => say("stopping: runs are let go, and continue in the next service"),
     }
 }

@@ -1,5 +1,6 @@
 //! What every request passes before its handler: the address it came to, its origin, its caller.
 
+use super::rate::{Peer, REQUESTS_PER_SECOND};
 use super::{Caller, Scope};
 use crate::serve::problem::{ProblemKind, ServeProblem};
 use crate::serve::service::Service;
@@ -25,8 +26,7 @@ pub struct Addresses {
 impl Addresses {
     /// Refuses a request to another host: a page whose name was bound anew to this address.
     fn check_host(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), ServeProblem> {
-        let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let Some(host) = uri.authority().map(axum::http::uri::Authority::as_str).or(named) else {
+        let Some(host) = asked_host(headers, uri) else {
             return Err(misdirected("the request has no `Host`"));
         };
         let name = host_name(host);
@@ -41,10 +41,10 @@ impl Addresses {
     }
 
     /// Refuses a request of a page elsewhere.
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), ServeProblem> {
+    fn check_origin(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), ServeProblem> {
         let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
         let origin = origin.to_str().unwrap_or_default();
-        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+        let host = asked_host(headers, uri).unwrap_or_default();
         let is_own = origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host));
         let is_public = self.public_url.as_deref().is_some_and(|url| url.trim_end_matches('/') == origin);
         if is_own || is_public || self.origins.iter().any(|allowed| allowed == origin) {
@@ -58,6 +58,12 @@ fn misdirected(detail: &str) -> ServeProblem {
     ServeProblem::new(ProblemKind::Misdirected)
         .detail(detail)
         .hint("`wfhost serve --public-url` names the URL that others use, and `--allow-origin` pages that may ask")
+}
+
+/// The authority that a request is for: HTTP/2 has it in the URI, and no `Host`.
+fn asked_host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Option<&'r str> {
+    let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    uri.authority().map(axum::http::uri::Authority::as_str).or(named)
 }
 
 /// The host of an authority, without its port.
@@ -77,7 +83,10 @@ pub(in crate::serve) async fn scoped(
 ) -> Response {
     let credential = check_address(&service, &request).and_then(|()| credential(&request));
     let caller = match credential {
-        Ok(credential) => authenticate(&service, credential).await,
+        Ok(credential) => {
+            let peer = request.extensions().get::<Peer>().copied();
+            authenticate(&service, credential, peer).await
+        }
         Err(problem) => Err(problem),
     };
     match caller.and_then(|caller| caller.check(scope).map(|()| caller)) {
@@ -101,7 +110,7 @@ pub(in crate::serve) async fn open(service: Arc<Service>, request: Request, next
 fn check_address(service: &Service, request: &Request) -> Result<(), ServeProblem> {
     let addresses = &service.options.addresses;
     addresses.check_host(request.headers(), request.uri())?;
-    addresses.check_origin(request.headers())
+    addresses.check_origin(request.headers(), request.uri())
 }
 
 /// By what a request says who sends it.
@@ -127,18 +136,42 @@ fn credential(request: &Request) -> Result<Credential, ServeProblem> {
     Ok(Credential::Cookie(cookie.to_owned()))
 }
 
-/// The caller with a credential.
-async fn authenticate(service: &Arc<Service>, credential: Credential) -> Result<Caller, ServeProblem> {
-    if let Credential::Token(token) = &credential
-        && let Some(caller) = service.tokens.known_caller(token)
-    {
-        return Ok(caller);
+/// The caller with a credential, if it may ask now.
+async fn authenticate(
+    service: &Arc<Service>,
+    credential: Credential,
+    peer: Option<Peer>,
+) -> Result<Caller, ServeProblem> {
+    let known = match &credential {
+        Credential::Token(token) => service.tokens.known_caller(token),
+        Credential::Cookie(_) => None,
+    };
+    let caller = match known {
+        Some(caller) => Some(caller),
+        None => {
+            let read = service.with_store(move |service| match credential {
+                Credential::Token(token) => Ok(service.tokens.caller(&token)?),
+                Credential::Cookie(cookie) => service.session(&cookie),
+            });
+            read.await?
+        }
+    };
+    let caller = caller.ok_or_else(|| unknown_credential(service, peer))?;
+    service.limiter.request(&caller).map_err(|seconds| {
+        let detail = format!("a token sends at most {REQUESTS_PER_SECOND} requests in a second");
+        ServeProblem::new(ProblemKind::RateLimited).detail(detail).retry_after(seconds)
+    })?;
+    Ok(caller)
+}
+
+/// The problem of a token that is not valid; of too many from one address.
+pub(in crate::serve) fn unknown_credential(service: &Service, peer: Option<Peer>) -> ServeProblem {
+    match service.limiter.unknown_token(peer) {
+        Ok(()) => unauthenticated().detail("it is unknown, over or revoked"),
+        Err(seconds) => ServeProblem::new(ProblemKind::RateLimited)
+            .detail("too many unknown tokens came from this address")
+            .retry_after(seconds),
     }
-    let caller = service.with_store(move |service| match credential {
-        Credential::Token(token) => Ok(service.tokens.caller(&token)?),
-        Credential::Cookie(cookie) => service.session(&cookie),
-    });
-    caller.await?.ok_or_else(|| unauthenticated().detail("it is unknown, over or revoked"))
 }
 
 fn bearer(value: &str) -> Option<&str> {
@@ -204,7 +237,12 @@ mod tests {
             ("http://localhost:8080", false),
             ("null", false),
         ] {
-            let checked = addresses.check_origin(&headers(&[("host", "localhost:7007"), ("origin", origin)]));
+            let checked = addresses
+                .check_origin(&headers(&[("host", "localhost:7007"), ("origin", origin)]), &Uri::from_static("/"));
+            assert_eq!(checked.is_ok(), is_allowed, "{origin}");
+            // As HTTP/2 has it.
+            let uri = Uri::from_static("http://localhost:7007/v1/runs");
+            let checked = addresses.check_origin(&headers(&[("origin", origin)]), &uri);
             assert_eq!(checked.is_ok(), is_allowed, "{origin}");
         }
     }

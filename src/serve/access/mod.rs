@@ -1,6 +1,7 @@
 //! Who may do what: tokens, scopes, sessions, and the addresses that requests may come to.
 
 pub mod guard;
+pub mod rate;
 mod scope;
 pub mod token;
 

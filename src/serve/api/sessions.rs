@@ -3,11 +3,13 @@
 use crate::journal::catalog::StoredSession;
 use crate::process::Timestamp;
 use crate::run::system_time;
-use crate::serve::access::guard::{COOKIE, cookie};
+use crate::serve::access::guard::{COOKIE, cookie, unknown_credential};
+use crate::serve::access::rate::Peer;
 use crate::serve::access::token;
 use crate::serve::body::JsonBody;
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
 use crate::serve::service::Service;
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -33,12 +35,13 @@ pub struct SignIn {
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
 pub(in crate::serve) async fn open(
     State(service): State<Arc<Service>>,
+    peer: Option<Extension<Peer>>,
     JsonBody(body): JsonBody<SignIn>,
 ) -> Answered<Response> {
     service
         .with_store(move |service| {
             let caller = service.tokens.caller(body.token.trim())?;
-            let caller = caller.ok_or_else(|| ServeProblem::new(ProblemKind::Unauthenticated))?;
+            let caller = caller.ok_or_else(|| unknown_credential(service, peer.map(|Extension(peer)| peer)))?;
             let secret = token::random_secret().map_err(|error| {
                 tracing::error!(%error, "the system gives no random bits");
                 ServeProblem::new(ProblemKind::HostFault)

@@ -24,7 +24,7 @@ use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
 use crate::serve::service::{Deployed, Service};
 use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -83,7 +83,7 @@ pub(in crate::serve) async fn receive(
     let webhook: Arc<str> = name.as_str().into();
     let hook = service.with_store(move |service| service.hook(&name)).await?;
     let (headers, query) = (request.headers().clone(), request.uri().query().map(str::to_owned));
-    let (name, body) = (Arc::clone(&webhook), read(request, &headers).await);
+    let (name, body) = (Arc::clone(&webhook), body::read(request, BODY_BYTES_MAX).await);
     let work = service.with_store(move |service| {
         Ok(match body {
             Ok(body) => service.deliver(&name, &hook, &headers, query.as_deref(), &body),
@@ -110,13 +110,6 @@ pub(in crate::serve) async fn receive(
     let counts = matches!(answer.outcome, "started" | "signalled");
     let status = if counts { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok((status, Json(answer)).into_response())
-}
-
-async fn read(request: Request, headers: &HeaderMap) -> Answered<bytes::Bytes> {
-    if headers.contains_key(header::CONTENT_ENCODING) {
-        return Err(ServeProblem::new(ProblemKind::NotJson).detail("compressed bodies are not taken"));
-    }
-    body::read(request, BODY_BYTES_MAX).await
 }
 
 fn unsure() -> ServeProblem {

@@ -2,7 +2,8 @@
 
 use super::END_TIME_MAX;
 use super::notify::{State, notify};
-use super::tls::{TlsError, TlsFiles};
+use super::reload::Reload;
+use super::tls::{Certificate, TlsError, TlsFiles};
 use crate::host::{LoadError, RecoverError, Resumed};
 use crate::journal::catalog::Activated;
 use crate::journal::{HostWatch, StoreError};
@@ -105,6 +106,13 @@ pub enum ServerNotice<'a> {
         /// How long that took.
         took: Duration,
     },
+    /// It was asked to read its certificate and its workflows again.
+    Reloading,
+    /// Something of it cannot be read, and stays as it was.
+    NotReloaded {
+        /// What is wrong with it.
+        why: &'a str,
+    },
     /// It was asked to end.
     Draining,
 }
@@ -180,12 +188,14 @@ pub async fn run(
     check_open(&service, &options, &tell)?;
     let terminate = signal(SignalKind::terminate()).map_err(ServerError::Signals)?;
     let interrupt = signal(SignalKind::interrupt()).map_err(ServerError::Signals)?;
+    let hangup = signal(SignalKind::hangup()).map_err(ServerError::Signals)?;
+    let certificate = options.tls.clone().map(Certificate::read).transpose()?.map(Arc::new);
     #[cfg(feature = "otlp")]
     if let Some(options) = &options.traces {
         service.export_traces(options)?;
     }
     let listeners = listen(&options, &tell).await?;
-    let serving = tokio::spawn(super::serve(Arc::clone(&service), listeners, options.tls.clone()));
+    let serving = tokio::spawn(super::serve(Arc::clone(&service), listeners, certificate.clone()));
     let begins = tokio::task::spawn_blocking({
         let (service, tell, options) = (Arc::clone(&service), Arc::clone(&tell), options.clone());
         move || begin(&service, &options, &tell)
@@ -200,6 +210,8 @@ pub async fn run(
             if let Err(error) = service.resume_jobs() {
                 tracing::error!(%error, "jobs that have not ended cannot be read: the next start continues them");
             }
+            let (workflows, tell) = (options.workflows, tell);
+            tokio::spawn(Reload { service: Arc::clone(&service), certificate, workflows, tell }.at_each(hangup));
             Some(tokio::spawn(crate::serve::schedule::run(Arc::clone(&service))))
         }
         Err(_) => {
@@ -207,10 +219,9 @@ pub async fn run(
             None
         }
     };
-    let served = match serving.await {
-        Ok(served) => served,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
-    };
+    if let Err(error) = serving.await {
+        std::panic::resume_unwind(error.into_panic());
+    }
     if let Some(firing) = firing {
         // A run that it starts now is begun before the host lets its runs go.
         let _ = firing.await;
@@ -232,7 +243,6 @@ pub async fn run(
         exporter.flush(TRACE_TIME_MAX).await;
     }
     begun?;
-    served?;
     suspended?;
     Ok(())
 }

@@ -7,16 +7,18 @@
 mod life;
 mod notify;
 mod prompt;
+mod reload;
 mod tls;
 
 pub use life::{ServerError, ServerNotice, ServerOptions, deploy_folder, run};
-pub use tls::{TlsError, TlsFiles};
+pub use tls::{Certificate, TlsError, TlsFiles};
 
+use super::access::rate::Peer;
 use super::router::router;
 use super::service::Service;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::service::TowerToHyperService;
 use prompt::Prompt;
 use std::fmt::Write as _;
 use std::io;
@@ -29,6 +31,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tower_service::Service as _;
 
 /// Connections at one time.
 const CONNECTIONS_MAX: usize = 10_000;
@@ -65,35 +68,33 @@ pub(in crate::serve) fn request_id() -> String {
 }
 
 /// Serves a service on these listeners until it drains, and its requests have ended.
-///
-/// # Errors
-/// The certificate cannot be used.
-pub async fn serve(service: Arc<Service>, listeners: Vec<TcpListener>, tls: Option<TlsFiles>) -> Result<(), TlsError> {
-    let acceptor = tls.map(|files| files.acceptor()).transpose()?;
+pub async fn serve(service: Arc<Service>, listeners: Vec<TcpListener>, certificate: Option<Arc<Certificate>>) {
     let router = router(&service);
     let free = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut accepting = JoinSet::new();
     for listener in listeners {
-        let (service, router, free, acceptor) =
-            (Arc::clone(&service), router.clone(), Arc::clone(&free), acceptor.clone());
+        let (service, router, free, certificate) =
+            (Arc::clone(&service), router.clone(), Arc::clone(&free), certificate.clone());
         accepting.spawn(async move {
             let mut connections = JoinSet::new();
             loop {
-                let (stream, _) = tokio::select! {
+                let (stream, from) = tokio::select! {
                     accepted = accept(&listener, &free) => accepted,
                     () = service.drained() => break,
                     Some(_) = connections.join_next() => continue,
                 };
-                let (service, router, acceptor) = (Arc::clone(&service), router.clone(), acceptor.clone());
+                let (service, router) = (Arc::clone(&service), router.clone());
+                let acceptor = certificate.as_ref().map(|certificate| certificate.acceptor());
                 connections.spawn(async move {
                     let (stream, _turn) = stream;
                     let _ = stream.set_nodelay(true);
+                    let peer = Peer(from.ip());
                     match acceptor {
-                        None => connection(&service, router, stream).await,
+                        None => connection(&service, router, peer, stream).await,
                         Some(acceptor) => {
                             if let Ok(Ok(stream)) = tokio::time::timeout(HEADER_TIME_MAX, acceptor.accept(stream)).await
                             {
-                                connection(&service, router, stream).await;
+                                connection(&service, router, peer, stream).await;
                             }
                         }
                     }
@@ -105,7 +106,6 @@ pub async fn serve(service: Arc<Service>, listeners: Vec<TcpListener>, tls: Opti
         });
     }
     while accepting.join_next().await.is_some() {}
-    Ok(())
 }
 
 type Turn = tokio::sync::OwnedSemaphorePermit;
@@ -130,6 +130,7 @@ async fn accept(listener: &TcpListener, free: &Arc<Semaphore>) -> ((TcpStream, O
 async fn connection(
     service: &Arc<Service>,
     router: axum::Router,
+    peer: Peer,
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
 ) {
     let _open = service.requests.connection();
@@ -147,8 +148,12 @@ async fn connection(
         .max_header_list_size(HEADER_BYTES_MAX as u32)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(30));
-    let connection =
-        builder.serve_connection(TokioIo::new(Prompt::new(stream, HEADER_TIME_MAX)), TowerToHyperService::new(router));
+    let answers = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        // A router is always ready.
+        router.clone().call(request)
+    });
+    let connection = builder.serve_connection(TokioIo::new(Prompt::new(stream, HEADER_TIME_MAX)), answers);
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,

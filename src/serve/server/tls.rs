@@ -1,5 +1,6 @@
 //! TLS: a certificate and its key, from PEM files.
 
+use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::path::PathBuf;
@@ -30,6 +31,38 @@ pub enum TlsError {
     /// The key is not that of the certificate, or of a kind that is not supported.
     #[error("the certificate cannot be used: {0}")]
     Certificate(#[from] rustls::Error),
+}
+
+/// The certificate of a server, which is read again when it is renewed.
+pub struct Certificate {
+    files: TlsFiles,
+    now: Mutex<TlsAcceptor>,
+}
+
+impl Certificate {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// Says which file cannot be used.
+    pub fn read(files: TlsFiles) -> Result<Self, TlsError> {
+        let now = Mutex::new(files.acceptor()?);
+        Ok(Self { files, now })
+    }
+
+    /// Reads the files again: connections from now on have what they say. If they cannot be used,
+    /// what was read before stays.
+    ///
+    /// # Errors
+    /// Says which file cannot be used.
+    pub fn read_again(&self) -> Result<(), TlsError> {
+        *self.now.lock() = self.files.acceptor()?;
+        Ok(())
+    }
+
+    /// What new connections are accepted with.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.now.lock().clone()
+    }
 }
 
 impl TlsFiles {
