@@ -1,5 +1,6 @@
 //! The command line as a person sees it: the real program, real components, real output.
 
+mod acknowledged;
 mod again;
 mod backups;
 mod batched;
@@ -60,7 +61,9 @@ fn command(arguments: &[&str]) -> Command {
 
 /// The same with this data folder.
 fn command_in(data: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_wfhost"));
+    // A test of hours may name a copy, which no build replaces.
+    let program = std::env::var_os("WFHOST_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_wfhost").into());
+    let mut command = Command::new(program);
     command.current_dir(root()).env("WFHOST_CACHE", cache()).env("WFHOST_DATA", data).env_remove("NO_COLOR");
     // The person who runs the tests may have settings too.
     command.env("WFHOST_CONFIG", "");

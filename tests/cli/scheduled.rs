@@ -49,6 +49,10 @@ impl Server {
         self.child.id()
     }
 
+    pub(super) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(super) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -56,21 +60,33 @@ impl Server {
 
     /// Sends a request. `None` if the server is not there yet.
     pub(super) fn ask(&self, token: &str, method: &str, path: &str, headers: &str, body: &str) -> Option<(u16, Value)> {
-        let mut stream = TcpStream::connect(&self.address).ok()?;
-        let (host, length) = (&self.address, body.len());
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
-             Content-Type: application/json\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
-        )
-        .ok()?;
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).ok()?;
-        let answer = String::from_utf8(answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n")?;
-        let status = head.split(' ').nth(1)?.parse().ok()?;
-        Some((status, serde_json::from_str(body).unwrap_or(Value::Null)))
+        ask_at(&self.address, token, method, path, headers, body)
     }
+}
+
+/// Sends a request to an address. `None` if no whole answer comes.
+pub(super) fn ask_at(
+    address: &str,
+    token: &str,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &str,
+) -> Option<(u16, Value)> {
+    let mut stream = TcpStream::connect(address).ok()?;
+    let length = body.len();
+    write!(
+        stream,
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer {token}\r\n\
+         Content-Type: application/json\r\n{headers}Content-Length: {length}\r\n\r\n{body}"
+    )
+    .ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, serde_json::from_str(body).unwrap_or(Value::Null)))
 }
 
 impl Drop for Server {
