@@ -6,6 +6,7 @@ mod following;
 mod parts;
 mod ranges;
 mod reruns;
+mod rights;
 
 use crate::host::Host;
 use crate::process::{
