@@ -172,15 +172,9 @@ pub(in crate::cli) fn fit(text: &str, columns: usize) -> String {
     text.chars().take(columns.saturating_sub(1)).chain(std::iter::once('…')).collect()
 }
 
-/// Control characters except line feed and tab, and those that change the direction of text
-/// (Unicode Standard Annex 9).
+/// What steers a terminal or its reader, except line feed and tab.
 fn steers(character: char) -> bool {
-    match character {
-        '\n' | '\t' => false,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
-        '\u{2028}' | '\u{2029}' | '\u{feff}' => true,
-        other => other.is_control(),
-    }
+    !matches!(character, '\n' | '\t') && crate::base::text::steers(character)
 }
 
 /// Returns whether this process is in the foreground of its terminal, or has none.

@@ -66,6 +66,7 @@ kinds! {
     Misdirected "misdirected" 421 "The request is not for this server" "Its `Host` or `Origin` is not one of this server. `--public-url` and `--allow-origin` name others.";
     DoesNotFit "does-not-fit" 422 "It does not fit" "What was sent can be read, and breaks a rule; `errors` has all of them.";
     KeyReused "key-reused" 422 "The idempotency key was used for another request" "The same key came with another request before. Use a new key for a new request.";
+    HeaderTooLarge "header-too-large" 431 "The header is too large" "The line and the header of a request have at most 32 KiB together.";
     RateLimited "rate-limited" 429 "Too many requests" "Wait as long as `Retry-After` says.";
     MailboxFull "mailbox-full" 429 "The run takes no more now" "Its queue is full until it has taken some of it.";
     QueueFull "queue-full" 429 "The queue of the concurrency group is full" "As many runs wait for a place in the group as its `queue-max` says. The run did not begin.";

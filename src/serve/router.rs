@@ -239,7 +239,8 @@ async fn not_allowed() -> ServeProblem {
     ServeProblem::new(ProblemKind::MethodNotAllowed)
 }
 
-/// The answer; that of a request which ends by a panic is a problem. Others of its connection go on.
+/// The answer; that of a request which ends by a panic is a problem. Others of its connection go
+/// on.
 async fn unharmed(answer: impl Future<Output = Response>) -> Response {
     let mut answer = std::pin::pin!(answer);
     // What it shares with others is behind locks that a panic opens again.
@@ -259,7 +260,10 @@ async fn finish(request: Request, next: Next) -> Response {
     let id = super::server::request_id();
     let is_api = request.uri().path().starts_with("/v1");
     let span = tracing::info_span!("request", "request-id" = %id, token = tracing::field::Empty);
-    let mut response = unharmed(next.run(request)).instrument(span).await;
+    let mut response = match guard::check_header(&request) {
+        Ok(()) => unharmed(next.run(request)).instrument(span).await,
+        Err(problem) => problem.into_response(),
+    };
     if let Some(mut problem) = response.extensions_mut().remove::<ServeProblem>() {
         let kept: Vec<_> = [header::ALLOW]
             .into_iter()

@@ -53,6 +53,8 @@ const LOADED_MAX: usize = 1_000;
 pub struct ServiceOptions {
     /// The hosts and origins that requests may name.
     pub addresses: Addresses,
+    /// The folder with the secrets that webhooks of the API may name.
+    pub secrets: Option<std::path::PathBuf>,
 }
 
 /// A deployed version with its workflow, ready to be started.

@@ -61,6 +61,9 @@ pub(in crate::cli) struct Arguments {
     /// A proxy in front of the service has the certificate.
     #[arg(long)]
     pub(in crate::cli) behind_proxy: bool,
+    /// Folder of the secrets that webhooks of the API may name: a file for each.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(in crate::cli) secrets: Option<PathBuf>,
     /// The webhooks of the configuration file.
     #[arg(skip)]
     pub(in crate::cli) webhooks: BTreeMap<String, WebhookSpec>,
@@ -96,10 +99,12 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
         say(&terminal.warning_text(&title, Some(&hint)));
     }
     let addresses = Addresses { public_url: public_url(command), origins: command.origins.clone() };
-    let service = Service::new(host.clone(), ServiceOptions { addresses }).map_err(|error| match error {
-        RecoverError::Journal(error) => UserError::from(error),
-        error => recovery_error("", error),
-    })?;
+    let service = Service::new(host.clone(), ServiceOptions { addresses, secrets: command.secrets.clone() }).map_err(
+        |error| match error {
+            RecoverError::Journal(error) => UserError::from(error),
+            error => recovery_error("", error),
+        },
+    )?;
     let files = command.tls_cert.clone().zip(command.tls_key.clone());
     let options = ServerOptions {
         listen: listened(command),

@@ -8,11 +8,14 @@ use axum::extract::Request;
 use axum::http::{HeaderMap, Method, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 /// The name of the cookie of a session; with TLS it has the prefix `__Host-`.
 pub(in crate::serve) const COOKIE: &str = "wfhost";
+
+/// Bytes of the line and the header of a request.
+pub(in crate::serve) const HEADER_BYTES_MAX: usize = 32 << 10;
 
 /// The hosts and origins that requests may name.
 #[derive(Clone, Default, Debug)]
@@ -26,15 +29,14 @@ pub struct Addresses {
 impl Addresses {
     /// Refuses a request to another host: a page whose name was bound anew to this address.
     fn check_host(&self, headers: &HeaderMap, uri: &Uri) -> Result<(), ServeProblem> {
-        let Some(host) = asked_host(headers, uri) else {
-            return Err(misdirected("the request has no `Host`"));
+        let Some(name) = asked_host(headers, uri).and_then(host_name) else {
+            return Err(misdirected("the request has no `Host` that is a name or an address"));
         };
-        let name = host_name(host);
         let public = self.public_url.as_deref().and_then(|url| url.parse::<Uri>().ok());
-        let is_public = public.as_ref().and_then(Uri::host).is_some_and(|public| public.eq_ignore_ascii_case(name));
+        let public = public.as_ref().and_then(Uri::host).map(|public| public.trim_matches(['[', ']']));
+        let is_public = public.is_some_and(|public| public.eq_ignore_ascii_case(name));
         // A name can be bound to any address; an address is what it is.
-        let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
-        if is_public || is_address || name.eq_ignore_ascii_case("localhost") {
+        if is_public || name.parse::<IpAddr>().is_ok() || name.eq_ignore_ascii_case("localhost") {
             return Ok(());
         }
         Err(misdirected(&format!("`{name}` is not a name of this server")))
@@ -60,18 +62,42 @@ fn misdirected(detail: &str) -> ServeProblem {
         .hint("`wfhost serve --public-url` names the URL that others use, and `--allow-origin` pages that may ask")
 }
 
-/// The authority that a request is for: HTTP/2 has it in the URI, and no `Host`.
+/// The authority that a request is for, if it says one: HTTP/2 has it in the URI, and no `Host`.
 fn asked_host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Option<&'r str> {
-    let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
-    uri.authority().map(axum::http::uri::Authority::as_str).or(named)
+    let asked = uri.authority().map(axum::http::uri::Authority::as_str);
+    let mut all = headers
+        .get_all(header::HOST)
+        .iter()
+        .map(|host| host.to_str().ok())
+        .chain([asked].into_iter().filter(Option::is_some));
+    let first = all.next()??;
+    // Others that read the request may take another one.
+    all.all(|other| other.is_some_and(|other| other.eq_ignore_ascii_case(first))).then_some(first)
 }
 
-/// The host of an authority, without its port.
-fn host_name(authority: &str) -> &str {
-    match authority.rfind(']') {
-        Some(end) => &authority[..=end],
-        None => authority.split(':').next().unwrap_or_default(),
+/// The host of an authority: a name or an address, and then a port or nothing else.
+fn host_name(authority: &str) -> Option<&str> {
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').filter(|(address, _)| address.parse::<Ipv6Addr>().is_ok())?,
+        None => authority.split_at(authority.find(':').unwrap_or(authority.len())),
+    };
+    let is_number = |port: &str| port.bytes().all(|digit| digit.is_ascii_digit()) && port.parse::<u16>().is_ok();
+    let is_port = port.is_empty() || port.strip_prefix(':').is_some_and(is_number);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:".contains(&byte);
+    (is_port && !host.is_empty() && host.bytes().all(is_plain)).then_some(host)
+}
+
+/// Refuses a request whose line and header are too long together.
+pub(in crate::serve) fn check_header(request: &Request) -> Result<(), ServeProblem> {
+    let uri = request.uri();
+    let line = uri.path().len() + uri.query().map_or(0, str::len);
+    // A colon, a space, and the end of the line.
+    let fields = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len() + 4);
+    if line + fields.sum::<usize>() <= HEADER_BYTES_MAX {
+        return Ok(());
     }
+    let detail = format!("the line and the header of a request have at most {HEADER_BYTES_MAX} bytes");
+    Err(ServeProblem::new(ProblemKind::HeaderTooLarge).detail(detail))
 }
 
 /// Lets a request through to a route that needs a scope.
@@ -220,11 +246,33 @@ mod tests {
             ("localhost.evil.example.com", false),
             ("127.0.0.1.evil.example.com", false),
             ("", false),
+            (":7007", false),
+            ("localhost:7007@evil.example.com", false),
+            ("evil.example.com@localhost", false),
+            ("localhost:7007:7007", false),
+            ("localhost:x", false),
+            ("localhost:+80", false),
+            ("localhost:70000", false),
+            ("localhost:", false),
+            ("localhost/evil.example.com", false),
+            ("localhost evil.example.com", false),
+            ("localhost,evil.example.com", false),
+            ("localhost#", false),
+            ("[::1", false),
+            ("[::1]evil.example.com", false),
+            ("[localhost]", false),
+            ("::1]", false),
         ] {
             let checked = addresses.check_host(&headers(&[("host", host)]), &Uri::from_static("/v1/runs"));
             assert_eq!(checked.is_ok(), is_own, "{host}");
         }
         assert!(addresses.check_host(&headers(&[]), &Uri::from_static("/")).is_err());
+        // Not two that differ.
+        let mut two = headers(&[("host", "localhost")]);
+        assert!(addresses.check_host(&two, &Uri::from_static("http://localhost/")).is_ok());
+        assert!(addresses.check_host(&two, &Uri::from_static("http://127.0.0.1/")).is_err());
+        two.append(header::HOST, "127.0.0.1".parse().unwrap());
+        assert!(addresses.check_host(&two, &Uri::from_static("/")).is_err());
     }
 
     #[test]

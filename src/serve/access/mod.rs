@@ -69,6 +69,18 @@ impl Caller {
         self.0.workflows.is_empty()
     }
 
+    /// Refuses a token that is for some workflows: `what` tells of all.
+    ///
+    /// # Errors
+    /// The token is for some workflows.
+    pub fn check_all_workflows(&self, what: &str) -> Result<(), ServeProblem> {
+        if self.may_touch_all() {
+            return Ok(());
+        }
+        Err(ServeProblem::new(ProblemKind::NotGranted)
+            .detail(format!("the token is for some workflows, and {what} tell of all")))
+    }
+
     /// Refuses a token that is not for a workflow.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Acting on runs: signals, cancel, pause, resume, and settling calls of unknown outcome.
 
+use crate::base::text::steers;
 use crate::host::{ActError, Acted};
 use crate::process::{Micros, Payload, Pid, Problem, ProblemClass, Tag};
 use crate::run::{Act, Refused, Resolution};
@@ -15,6 +16,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 use utoipa::ToSchema;
+
+/// Bytes of a signal's name.
+const SIGNAL_BYTES_MAX: usize = 1_024;
 
 /// The outcome of an act: it is durable.
 #[derive(Debug, Serialize, ToSchema)]
@@ -65,6 +69,18 @@ pub(in crate::serve) fn act_problem(error: ActError) -> ServeProblem {
     }
 }
 
+/// Refuses what cannot be the name of a signal.
+pub(super) fn check_signal(pointer: &str, name: &str) -> Answered<()> {
+    if !name.is_empty() && name.len() <= SIGNAL_BYTES_MAX && !name.chars().any(steers) {
+        return Ok(());
+    }
+    let why = format!(
+        "the name of a signal has 1 to {SIGNAL_BYTES_MAX} bytes, none of them of a character that controls how text is \
+         shown"
+    );
+    Err(ServeProblem::new(ProblemKind::DoesNotFit).part(pointer, why))
+}
+
 /// Sends a signal to a run. The body is its payload.
 #[utoipa::path(post, path = "/v1/runs/{id}/signals/{name}", tag = "acts",
     params(("id" = String, Path), ("name" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")),
@@ -79,6 +95,7 @@ pub(in crate::serve) async fn signal(
     Segments((id, name)): Segments<(String, String)>,
     AnyJson(body): AnyJson,
 ) -> Answered<Json<ActView>> {
+    check_signal("name", &name)?;
     let signal = Act::Signal { name: name.as_str().into(), body: Payload::json(&body) };
     act(&service, caller, id, key, signal, "runs.signal").await
 }

@@ -1,10 +1,11 @@
 //! One act on many runs.
 
+use super::acts::check_signal;
 use super::jobs::JobView;
 use super::runs::{ListParams, filter};
 use crate::journal::Filter;
 use crate::serve::access::Caller;
-use crate::serve::body::JsonBody;
+use crate::serve::body::{JsonBody, object};
 use crate::serve::idempotency::{Key, REPLAYED, derived, digest};
 use crate::serve::job::{Batch, BatchAct, Kind, RUNS_MAX};
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
@@ -52,7 +53,7 @@ pub struct NewBatch {
     #[schema(max_items = 10000)]
     pub ids: Option<Vec<String>>,
     /// Which runs, as in a list of runs, if no ids are given: at most 10,000, the newest first.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub filter: Option<BatchFilter>,
     /// Shows which runs it would be, and does nothing.
     #[serde(default)]
@@ -182,8 +183,8 @@ fn act_of(caller: &Caller, body: &NewBatch) -> Answered<BatchAct> {
         Pause => BatchAct::Pause,
         Resume => BatchAct::Resume,
         Signal => {
-            let name = body.signal.clone().filter(|name| !name.is_empty());
-            let name = name.ok_or_else(|| fits("/signal", "a signal has a name"))?;
+            let name = body.signal.clone().unwrap_or_default();
+            check_signal("/signal", &name)?;
             BatchAct::Signal { name, body: body.body.clone().unwrap_or_default() }
         }
         Retry => BatchAct::Retry { from: body.from.clone(), version: body.version },

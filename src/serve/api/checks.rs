@@ -3,7 +3,7 @@
 use super::batches::{BatchFilter, fitting};
 use super::jobs::JobView;
 use crate::serve::access::{Caller, Scope};
-use crate::serve::body::{JsonBody, Segments};
+use crate::serve::body::{JsonBody, Segments, object};
 use crate::serve::idempotency::{Key, REPLAYED, derived, digest};
 use crate::serve::job::{CHECKED_MAX, Check, Kind};
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
@@ -29,6 +29,7 @@ pub struct CheckVersion {
     #[schema(min_items = 1, max_items = 1000)]
     pub ids: Option<Vec<String>>,
     /// Which runs of the workflow, if no ids are given; all without it. The newest come first.
+    #[serde(deserialize_with = "object")]
     pub filter: Option<BatchFilter>,
     /// How many runs at most: 1 to 1,000; 100 if it is not given.
     #[schema(minimum = 1, maximum = 1000)]

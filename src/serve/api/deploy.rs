@@ -1,6 +1,7 @@
 //! Deploying versions, and activating them.
 
 use super::workflows::{VersionView, active};
+use crate::base::text::steers;
 use crate::host::LoadError;
 use crate::journal::catalog::Activated;
 use crate::serve::access::Caller;
@@ -81,10 +82,10 @@ pub(in crate::serve) async fn deploy(
 }
 
 fn deploy_now(service: &Service, caller: &Caller, body: DeployVersion, dry_run: bool) -> Answered<Response> {
-    let is_text = |text: &str| !text.is_empty() && text.chars().count() <= 1_000 && !text.chars().any(char::is_control);
+    let is_text = |text: &str| !text.is_empty() && text.chars().count() <= 1_000 && !text.chars().any(steers);
     if !is_text(&body.file) {
         return Err(ServeProblem::new(ProblemKind::DoesNotFit)
-            .part("/file", "it has 1 to 1,000 characters, none of them a control character"));
+            .part("/file", "it has 1 to 1,000 characters, none of them one that controls how text is shown"));
     }
     let is_hash = |hash: &str| hash.len() == 64 && hash.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     for (source, hash) in &body.components {

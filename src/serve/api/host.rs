@@ -21,16 +21,22 @@ use utoipa::{IntoParams, ToSchema};
 pub struct HostView {
     /// The release of wfhost.
     pub release: String,
-    /// The id of its operating system process.
-    pub pid: u32,
+    /// The id of its operating system process. This and all counts are for tokens that are for all
+    /// workflows: they tell of the runs of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<u32>,
     /// What its workers did since it started, and have now: the counters of the scheduler.
-    pub scheduler: BTreeMap<String, u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheduler: Option<BTreeMap<String, u64>>,
     /// The same of each worker: what it counts by itself; the others are 0.
-    pub workers: Vec<BTreeMap<String, u64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workers: Option<Vec<BTreeMap<String, u64>>>,
     /// Runs in memory.
-    pub resident: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident: Option<usize>,
     /// Runs that wait and are not in memory.
-    pub parked: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parked: Option<usize>,
     /// Whether it takes no new work.
     pub draining: bool,
     /// Whether the disk is full.
@@ -41,15 +47,16 @@ pub struct HostView {
 #[utoipa::path(get, path = "/v1/host", tag = "server", responses((status = 200, body = HostView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
-pub(in crate::serve) async fn show(State(service): State<Arc<Service>>, _: Caller) -> Answered<Json<HostView>> {
-    let (resident, parked) = service.host.run_counts();
+pub(in crate::serve) async fn show(State(service): State<Arc<Service>>, caller: Caller) -> Answered<Json<HostView>> {
+    let counts = caller.may_touch_all().then(|| service.host.run_counts());
+    let host = counts.map(|_| &service.host);
     Ok(Json(HostView {
         release: env!("CARGO_PKG_VERSION").to_owned(),
-        pid: std::process::id(),
-        scheduler: counters(service.host.stats()),
-        workers: service.host.worker_stats().into_iter().map(counters).collect(),
-        resident,
-        parked,
+        pid: counts.map(|_| std::process::id()),
+        scheduler: host.map(|host| counters(host.stats())),
+        workers: host.map(|host| host.worker_stats().into_iter().map(counters).collect()),
+        resident: counts.map(|(resident, _)| resident),
+        parked: counts.map(|(_, parked)| parked),
         draining: service.is_draining(),
         disk_full: service.host.is_full(),
     }))

@@ -1,6 +1,6 @@
 //! Approval links: making them, their page, and the answer.
 
-use super::acts::act_problem;
+use super::acts::{act_problem, check_signal};
 use crate::journal::catalog::{InboxFilter, Link};
 use crate::process::{Json as JsonText, Micros, Payload, Timestamp};
 use crate::run::{Act, AwaitedKind, system_time};
@@ -81,8 +81,8 @@ pub(in crate::serve) async fn create(
 ) -> Answered<(StatusCode, Json<LinkView>)> {
     let NewLink { signal, expires_in, title, text, choices } = new;
     let mut wrong = ServeProblem::new(ProblemKind::DoesNotFit);
-    if signal.is_empty() || signal.len() > 1_024 {
-        wrong = wrong.part("/signal", "the name of a signal has 1 to 1,024 bytes");
+    if let Err(problem) = check_signal("/signal", &signal) {
+        wrong.errors = problem.errors;
     }
     let lasts = match expires_in.as_deref().map(parse_duration) {
         None => LASTS.0,

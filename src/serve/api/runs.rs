@@ -1,7 +1,8 @@
 //! Starting runs, and reading what they are.
 
+use crate::base::text::steers;
 use crate::host::{LoadError, RunHandle, RunOptions, StartNotes, TraceContext};
-use crate::journal::Filter;
+use crate::journal::{Filter, Stored};
 use crate::process::Timestamp;
 use crate::run::EndStatus;
 use crate::serve::access::{Caller, Scope};
@@ -102,12 +103,14 @@ pub(in crate::serve) async fn start(
     let traceparent = traceparent(&headers);
     let wait = query::wait(params.wait.as_deref())?;
     check_room(&service)?;
-    let with_payload = caller.has(Scope::RunsPayloads) || wait.is_some();
+    let sees_all = caller.has(Scope::RunsPayloads);
     let begun = service
         .with_store(move |service| begin(service, &caller, &name, key.as_deref(), traceparent, body, params.dry_run));
     let Some(begun) = begun.await? else {
         return Ok(Json(StartAnswer::Fits { fits: true }).into_response());
     };
+    // Who starts a run may see what comes of it; of one that was there, only who may see payloads.
+    let with_payload = sees_all || !begun.is_replayed;
     begun.answer(&service, wait, with_payload).await
 }
 
@@ -292,7 +295,7 @@ pub(super) fn checked_id(given: &str) -> Answered<String> {
 
 pub(super) fn check_labels(labels: &BTreeMap<String, String>) -> Answered<()> {
     let (most, chars) = LABELS_MAX;
-    let is_text = |text: &str| text.chars().count() <= chars && !text.chars().any(char::is_control);
+    let is_text = |text: &str| text.chars().count() <= chars && !text.chars().any(steers);
     if labels.len() > most {
         return Err(ServeProblem::new(ProblemKind::DoesNotFit).part("/labels", format!("there are at most {most}")));
     }
@@ -301,7 +304,8 @@ pub(super) fn check_labels(labels: &BTreeMap<String, String>) -> Answered<()> {
             return Err(ServeProblem::new(ProblemKind::DoesNotFit).part(
                 format!("/labels/{}", key.replace('~', "~0").replace('/', "~1")),
                 format!(
-                    "a label has at most {chars} characters, none of them a control character, and no `=` in its key"
+                    "a label has at most {chars} characters, none of them one that controls how text is shown, and no \
+                     `=` in its key"
                 ),
             ));
         }
@@ -356,32 +360,17 @@ pub(in crate::serve) async fn list(
 ) -> Answered<Json<RunPage>> {
     let limit = query::limit(params.limit)?;
     let (mut filter, digest) = filter(&params)?;
-    filter.after = query::place(params.cursor.as_deref(), &digest)?;
+    let last = query::last_run(params.cursor.as_deref(), &digest)?;
     caller.workflows().clone_into(&mut filter.workflows);
     service
         .with_store(move |service| {
-            let mut runs = Vec::new();
-            let mut next = None;
-            // A token for some workflows sees the runs of those: the others are skipped.
-            loop {
-                filter.limit = Some(limit + 1);
-                let found = service.store.list(&filter)?;
-                let is_last = found.len() <= limit as usize;
-                for stored in found {
-                    if runs.len() == limit as usize {
-                        next = filter.after.map(|place| query::cursor(place, &digest));
-                        return Ok(Json(RunPage { runs, next }));
-                    }
-                    filter.after = Some(stored.place());
-                    if caller.may_touch(&stored.name) {
-                        let manifest = service.manifest(&stored.id);
-                        runs.push(service.run_view(&stored, manifest.as_ref()));
-                    }
-                }
-                if is_last {
-                    return Ok(Json(RunPage { runs, next }));
-                }
-            }
+            filter.after = last.map(|last| last.place(service)).transpose()?;
+            filter.limit = Some(limit + 1);
+            let found = service.store.list(&filter)?;
+            let page = &found[..found.len().min(limit as usize)];
+            let next = page.last().filter(|_| found.len() > page.len()).map(|last| query::cursor(last, &digest));
+            let run = |stored: &Stored| service.run_view(stored, service.manifest(&stored.id).as_ref());
+            Ok(Json(RunPage { runs: page.iter().map(run).collect(), next }))
         })
         .await
 }

@@ -1,5 +1,6 @@
 //! Tokens.
 
+use crate::base::text::steers;
 use crate::journal::catalog::StoredToken;
 use crate::process::Timestamp;
 use crate::run::system_time;
@@ -98,9 +99,9 @@ pub(in crate::serve) async fn create(
     JsonBody(body): JsonBody<CreateToken>,
 ) -> Answered<(StatusCode, Json<TokenView>)> {
     let wrong = |pointer: &str, why: &str| Err(ServeProblem::new(ProblemKind::DoesNotFit).part(pointer, why));
-    let is_text = |text: &str| !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(char::is_control);
+    let is_text = |text: &str| !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(steers);
     if !is_text(&body.name) {
-        return wrong("/name", "it has 1 to 100 characters, none of them a control character");
+        return wrong("/name", "it has 1 to 100 characters, none of them one that controls how text is shown");
     }
     if body.scopes.is_empty() {
         return wrong("/scopes", "there is at least one");

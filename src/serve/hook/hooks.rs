@@ -1,6 +1,7 @@
 //! The webhooks of a service: as they are stored, checked and ready.
 
 use super::delivery_log::DeliveryLog;
+use super::secret::{Reach, VARIABLE_PREFIX};
 use super::spec::{CheckedWebhook, Fault, WebhookSpec, check_webhook_name};
 use crate::journal::StoreError;
 use crate::journal::catalog::{Expected, StoredWebhook, Webhook, WebhookWrite};
@@ -15,6 +16,9 @@ use std::sync::Arc;
 pub(in crate::serve) const CONFIG: &str = "config";
 /// Where a webhook was described that a request has written.
 pub(in crate::serve) const API: &str = "api";
+
+/// What is said of a secret to others than the operator.
+pub(super) const UNUSABLE: &str = "the secret cannot be used: the log of the server says why";
 
 /// Checked webhooks that are retained. Arbitrary.
 const CHECKED_MAX: usize = 1_000;
@@ -57,13 +61,18 @@ impl Service {
         let spec: WebhookSpec =
             serde_json::from_str(&stored.webhook.spec).map_err(|error| broken(error.to_string()))?;
         let checked = spec.check(self.host.expressions()).map_err(|faults| broken(format!("{faults:?}")))?;
-        let checked = Arc::new(checked);
+        let checked = Arc::new(CheckedWebhook { is_trusted: &*stored.webhook.origin == CONFIG, ..checked });
         let mut all = self.hooks.checked.lock();
         if all.len() >= CHECKED_MAX {
             all.clear();
         }
         all.insert(Arc::clone(&stored.webhook.name), (stored.revision, Arc::clone(&checked)));
         Ok(checked)
+    }
+
+    /// What a webhook may name.
+    pub(super) fn reach(&self, is_trusted: bool) -> Reach<'_> {
+        Reach { folder: self.options.secrets.as_deref(), is_trusted }
     }
 
     /// Checks a webhook and writes it. Returns it, and whether it is new.
@@ -82,10 +91,20 @@ impl Service {
         };
         check_webhook_name(name).map_err(|why| ServeProblem::new(ProblemKind::DoesNotFit).detail(why))?;
         let checked = spec.check(self.host.expressions()).map_err(|faults| unfit(parts(faults)))?;
+        let is_trusted = origin == CONFIG;
         let sources = checked.spec.verify.secrets().iter().enumerate();
         let unreadable = sources.filter_map(|(number, source)| {
-            let why = checked.spec.verify.check_secret(source).err()?;
-            Some(Fault { pointer: format!("/verify/secrets/{number}"), message: why })
+            let why = checked.spec.verify.check_secret(source, self.reach(is_trusted)).err()?;
+            let message = if is_trusted {
+                why
+            } else {
+                tracing::warn!(webhook = name, why, "a secret of a webhook cannot be used");
+                format!(
+                    "{UNUSABLE}; it is a variable `{VARIABLE_PREFIX}…` of the server's environment, or a file in the \
+                     folder that `wfhost serve --secrets` names"
+                )
+            };
+            Some(Fault { pointer: format!("/verify/secrets/{number}"), message })
         });
         let unreadable: Vec<_> = unreadable.collect();
         if !unreadable.is_empty() {

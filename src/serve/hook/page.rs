@@ -1,6 +1,7 @@
 //! The page of an approval link: HTML without a script, and the headers that hold it to that.
 
 use super::link::{LinkDetail, LinkState};
+use crate::base::text::steers;
 use crate::process::Timestamp;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -120,10 +121,7 @@ fn escaped(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(character),
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}' => {
-                out.push('\u{fffd}');
-            }
-            character if character.is_control() => out.push('\u{fffd}'),
+            character if steers(character) => out.push('\u{fffd}'),
             character => out.push(character),
         }
     }

@@ -9,6 +9,7 @@
 //!    the delivery again.
 
 use super::delivery_log::GATHER;
+use super::hooks::UNUSABLE;
 use super::mapping::{Deed, Unfit};
 use super::spec::CheckedWebhook;
 use super::verify::{Genuine, Received, Refusal, Verify};
@@ -148,9 +149,14 @@ impl Service {
         body: &[u8],
     ) -> Course {
         let now = system_time().0 / 1_000_000;
-        let Genuine { key, id } = match hook.spec.verify.check(&Received { headers, body, now }) {
+        let reach = self.reach(hook.is_trusted);
+        let Genuine { key, id } = match hook.spec.verify.check(&Received { headers, body, now }, reach) {
             Ok(genuine) => genuine,
-            Err(refusal) => return Course::refused(None, refusal_problem(&refusal), refusal.to_string()),
+            Err(refusal) => {
+                let problem = refusal_problem(&refusal);
+                let reason = if problem.status < 500 { refusal.to_string() } else { UNUSABLE.to_owned() };
+                return Course::refused(None, problem, reason);
+            }
         };
         if let (Verify::Slack { .. }, Some(challenge)) = (&hook.spec.verify, challenge(body)) {
             let answer = DeliveryAnswer { outcome: "filtered", run: None, challenge: Some(challenge) };

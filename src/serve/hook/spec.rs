@@ -2,6 +2,8 @@
 
 use super::mapping::ROOTS;
 use super::verify::{Signed, Verify};
+use crate::base::text::steers;
+use crate::serve::body::object;
 use crate::workflow::expression::{Expression, Jq, References, TemplateError, TextTemplate, ValueTemplate};
 use http::HeaderName;
 use serde::{Deserialize, Serialize};
@@ -28,7 +30,7 @@ pub struct WebhookSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts: Option<String>,
     /// The signal that each delivery is. Either this or `starts`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "object")]
     pub signals: Option<SignalTarget>,
     /// The inputs of the run, or the body of the signal: an expression, or a value with `${ }` in
     /// its texts. Without it they are the body of the request.
@@ -70,6 +72,8 @@ pub(crate) struct CheckedWebhook {
     /// The run that is signalled.
     pub(super) run: Option<TextTemplate>,
     pub(super) accept: Option<TextTemplate>,
+    /// Whether the server's operator has described it: it may name any secret.
+    pub(super) is_trusted: bool,
 }
 
 impl WebhookSpec {
@@ -120,9 +124,13 @@ impl WebhookSpec {
             }
         };
         match (inputs, run, accept) {
-            (Some(inputs), run, accept) if faults.is_empty() => {
-                Ok(CheckedWebhook { spec: self, inputs, run: run.flatten(), accept: accept.flatten() })
-            }
+            (Some(inputs), run, accept) if faults.is_empty() => Ok(CheckedWebhook {
+                spec: self,
+                inputs,
+                run: run.flatten(),
+                accept: accept.flatten(),
+                is_trusted: false,
+            }),
             _ => Err(faults),
         }
     }
@@ -141,8 +149,13 @@ pub(crate) fn check_webhook_name(name: &str) -> Result<(), String> {
 }
 
 fn check_name(name: &str, pointer: &str, fault: &mut impl FnMut(&str, &str)) {
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-        fault(pointer, &format!("a name has 1 to {NAME_BYTES_MAX} bytes without control characters"));
+    if name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(steers) {
+        fault(
+            pointer,
+            &format!(
+                "a name has 1 to {NAME_BYTES_MAX} bytes, none of them of a character that controls how text is shown"
+            ),
+        );
     }
 }
 

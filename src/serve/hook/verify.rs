@@ -6,7 +6,7 @@
 //! - **I2** The id does not depend on how a signature is written: it comes from the computed tag,
 //!   never from the header.
 
-use super::secret::{Secret, SecretError, SecretSource};
+use super::secret::{Reach, Secret, SecretError, SecretSource};
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
 use http::HeaderMap;
@@ -191,8 +191,8 @@ impl Verify {
     ///
     /// # Errors
     /// Says why the delivery is refused.
-    pub(crate) fn check(&self, received: &Received<'_>) -> Result<Genuine, Refusal> {
-        let secrets = self.secrets().iter().map(SecretSource::read).collect::<Result<Vec<_>, _>>()?;
+    pub(crate) fn check(&self, received: &Received<'_>, reach: Reach<'_>) -> Result<Genuine, Refusal> {
+        let secrets = self.secrets().iter().map(|source| source.read(reach)).collect::<Result<Vec<_>, _>>()?;
         self.check_by(received, &secrets)
     }
 
@@ -213,8 +213,8 @@ impl Verify {
     ///
     /// # Errors
     /// Says why it cannot.
-    pub(crate) fn check_secret(&self, source: &SecretSource) -> Result<(), String> {
-        let secret = source.read().map_err(|error| error.to_string())?;
+    pub(crate) fn check_secret(&self, source: &SecretSource, reach: Reach<'_>) -> Result<(), String> {
+        let secret = source.read(reach).map_err(|error| error.to_string())?;
         match self {
             Self::Standard { .. } => standard_key(&secret).map(drop).map_err(|error| error.to_string()),
             _ => Ok(()),

@@ -13,6 +13,7 @@ mod tls;
 pub use life::{ServerError, ServerNotice, ServerOptions, deploy_folder, run};
 pub use tls::{Certificate, TlsError, TlsFiles};
 
+use super::access::guard::HEADER_BYTES_MAX;
 use super::access::rate::Peer;
 use super::router::router;
 use super::service::Service;
@@ -38,9 +39,6 @@ const CONNECTIONS_MAX: usize = 10_000;
 
 /// How long the header of a request, or the handshake of TLS, may take.
 const HEADER_TIME_MAX: Duration = Duration::from_secs(10);
-
-/// Bytes of a header.
-const HEADER_BYTES_MAX: usize = 32 << 10;
 
 /// Requests at one time on a connection of HTTP/2.
 const STREAMS_MAX: u32 = 100;

@@ -1,6 +1,7 @@
 //! Writes problems as text and as JSON.
 
 use super::{Diagnostic, Diagnostics, Excerpt};
+use crate::base::text::steers;
 use crate::workflow::source::{Source, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
@@ -58,29 +59,23 @@ fn first_line(text: &str, span: Span) -> std::ops::Range<usize> {
 /// A source to show lines of: what could steer a terminal is replaced by characters of as many
 /// bytes, so that spans stay. The renderer itself replaces control characters of one byte.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| !c.is_ascii() && (c.is_control() || turns(c));
-    if !text.chars().any(steers) {
+    let shows = |c: char| c.is_ascii() || !steers(c);
+    if text.chars().all(shows) {
         return Cow::Borrowed(text);
     }
     let replaced = |c: char| match c.len_utf8() {
-        _ if !steers(c) => c,
+        _ if shows(c) => c,
         2 => '\u{a4}',
         _ => char::REPLACEMENT_CHARACTER,
     };
     Cow::Owned(text.chars().map(replaced).collect())
 }
 
-/// Whether a character changes the direction of text, or ends a line for some terminals.
-fn turns(c: char) -> bool {
-    let is_bidi = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    is_bidi || matches!(c, '\u{61c}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
-}
-
 /// Escapes control characters, and those that change the direction of text, for a terminal.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
-        if (c.is_control() && c != '\n') || turns(c) {
+        if c != '\n' && steers(c) {
             out.extend(c.escape_default());
         } else {
             out.push(c);

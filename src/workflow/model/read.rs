@@ -6,6 +6,7 @@ use super::names::{check_count, check_name, check_source};
 use super::step::{read_retry, read_step};
 use super::values::duration;
 use super::{ComponentDecl, Defaults, Durability, LimitsPatch, NAMES_MAX, STEPS_MAX, Spanned, Workflow};
+use crate::base::text::steers;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Entry, Node, Span};
 use std::collections::BTreeMap;
@@ -102,8 +103,9 @@ fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnost
 /// Reads `name:`, which lists and reports show in a line.
 fn read_name(node: &Node, problems: &mut Diagnostics) -> Option<String> {
     let name = fixed_text(node, "name", problems)?;
-    if name.chars().any(char::is_control) {
-        problems.push(Diagnostic::new("name", "a name has no line ends, nor other control characters", node.span));
+    if name.chars().any(steers) {
+        let why = "a name has no line ends, nor other characters that control how text is shown";
+        problems.push(Diagnostic::new("name", why, node.span));
         return None;
     }
     Some(name.to_owned())

@@ -3,6 +3,7 @@
 use super::Template;
 use super::expressions::TemplateReader;
 use super::references::ExpressionSite;
+use crate::base::text::steers;
 use crate::run::{GROUP_BYTES_MAX, OnLimit};
 use crate::workflow::diagnostics::Diagnostic;
 use crate::workflow::expression::{Jq, Meter, Scope, Size};
@@ -51,8 +52,8 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.len() > GROUP_BYTES_MAX {
         return Err(format!("it has {} bytes, more than {GROUP_BYTES_MAX}", name.len()));
     }
-    if name.chars().any(char::is_control) {
-        return Err("it has line ends or other control characters".to_owned());
+    if name.chars().any(steers) {
+        return Err("it has line ends or other characters that control how text is shown".to_owned());
     }
     Ok(())
 }

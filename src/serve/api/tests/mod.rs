@@ -3,6 +3,7 @@
 mod batches;
 mod checks;
 mod following;
+mod hostile;
 mod parts;
 mod ranges;
 mod reruns;

@@ -46,9 +46,10 @@ impl Answered {
 impl Server {
     fn new(folder: &Path) -> Self {
         let parking = ParkingPolicy { after: Duration::from_millis(50), resident_max: 1_000 };
-        let host = Host::builder().workers(1).data(folder).parking(parking);
+        let host = Host::builder().workers(1).data(folder.join("data")).parking(parking);
         let host = host.runtime(tokio::runtime::Handle::current()).build().unwrap();
-        let service = Service::new(host.clone(), ServiceOptions::default()).unwrap();
+        let options = ServiceOptions { secrets: Some(folder.to_owned()), ..ServiceOptions::default() };
+        let service = Service::new(host.clone(), options).unwrap();
         host.resume_all(&mut |_, _| {}).unwrap();
         for text in WORKFLOWS {
             let workflow = host.parse("w.yaml", text, folder).unwrap();
@@ -150,9 +151,8 @@ fn described(folder: &Path, does: Value) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delivery_is_one_run_however_often_and_late_it_comes() {
     let folder = tempfile::tempdir().unwrap();
-    let secrets = tempfile::tempdir().unwrap();
     let server = Server::new(folder.path());
-    let spec = described(secrets.path(), json!({ "starts": "order", "accept": ".body.id != 0" }));
+    let spec = described(folder.path(), json!({ "starts": "order", "accept": ".body.id != 0" }));
     let put = server.api(Method::PUT, "/v1/webhooks/orders", &[], Some(spec)).await;
     assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
 
@@ -192,7 +192,7 @@ async fn a_delivery_is_one_run_however_often_and_late_it_comes() {
     let late = server.delivers("orders", r#"{"id": 7}"#).await;
     assert_eq!((late.status, late.json()["run"].as_str()), (StatusCode::OK, Some(&*run)));
     drop(server);
-    for file in std::fs::read_dir(folder.path()).unwrap().flatten().filter(|file| file.path().is_file()) {
+    for file in std::fs::read_dir(folder.path().join("data")).unwrap().flatten().filter(|file| file.path().is_file()) {
         let bytes = std::fs::read(file.path()).unwrap();
         let found = bytes.windows(SECRET.len()).any(|part| part == SECRET.as_bytes());
         assert!(!found, "the secret is in {}", file.path().display());
@@ -432,4 +432,54 @@ async fn the_challenge_of_slack_is_answered_and_starts_nothing() {
     assert_eq!((answer.status, &answer.json()["challenge"]), (StatusCode::OK, &json!("3eZbrw1a")));
     assert_eq!(server.posts("/hooks/slack", &headers[..1], body).await.status, StatusCode::UNAUTHORIZED);
     assert_eq!(server.gets("/v1/runs/count").await.json()["count"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_writes_webhooks_learns_nothing_of_what_the_server_can_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    let there = elsewhere.path().join("there");
+    std::fs::write(&there, SECRET).unwrap();
+    std::fs::write(folder.path().join("short"), "short").unwrap();
+    let file = |path: &Path| json!({ "from": "file", "path": path });
+    let variable = |name: &str| json!({ "from": "env", "name": name });
+    let mut answers = std::collections::BTreeSet::new();
+    for source in [
+        file(&there),
+        file(&elsewhere.path().join("absent")),
+        file("/etc/passwd".as_ref()),
+        file("/etc/shadow".as_ref()),
+        file("/root/absent".as_ref()),
+        file("short".as_ref()),
+        file("absent".as_ref()),
+        variable("PATH"),
+        variable("WFHOST_TEST_NOT_SET"),
+        variable("WFHOST_SECRET_NOT_SET"),
+    ] {
+        let spec = json!({ "starts": "order", "verify": { "scheme": "github", "secrets": [source] } });
+        let answer = server.api(Method::PUT, "/v1/webhooks/a", &[], Some(spec)).await;
+        assert_eq!(answer.status, StatusCode::UNPROCESSABLE_ENTITY, "{source}: {}", answer.text);
+        answers.insert(answer.json()["errors"].to_string());
+    }
+    assert_eq!(answers.len(), 1, "{answers:?}");
+    // One that was described by the operator, or before there was a rule, is read by the same rule.
+    let of_config = json!({ "starts": "order", "verify": { "scheme": "github", "secrets": [file(&there)] } });
+    let of_config = serde_json::from_value(of_config).unwrap();
+    assert!(server.service.set_webhooks([("a".to_owned(), of_config)].into()).unwrap().is_empty());
+    assert_eq!(server.delivers("a", r#"{"id": 7}"#).await.status, StatusCode::ACCEPTED);
+    // A secret that went: why is not told to who reads the deliveries either.
+    let spec = described(folder.path(), json!({ "starts": "order" }));
+    assert_eq!(server.api(Method::PUT, "/v1/webhooks/b", &[], Some(spec)).await.status, StatusCode::CREATED);
+    std::fs::remove_file(folder.path().join("secret")).unwrap();
+    let refused = server.delivers("b", "{}").await;
+    assert!(
+        refused.status == StatusCode::INTERNAL_SERVER_ERROR && !refused.text.contains("secret"),
+        "{}",
+        refused.text
+    );
+    server.service.hooks.deliveries.write();
+    let deliveries = server.gets("/v1/webhooks/b/deliveries").await.json();
+    let reason = deliveries[0]["reason"].as_str().unwrap();
+    assert!(reason.contains("cannot be used") && !reason.contains("No such file"), "{reason}");
 }
