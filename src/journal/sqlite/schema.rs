@@ -11,6 +11,9 @@ use std::time::Duration;
 const APPLICATION: i64 = 0x7766_686f;
 /// Pages of memory for each connection, as a negative number of KiB. Arbitrary.
 const CACHE_KIB: i64 = -16_384;
+/// Bytes of SQLite's log that are kept when it is begun anew: many times what it has when
+/// checkpoints keep up, so that commits go on to overwrite a file that is there.
+const LOG_BYTES_KEPT: i64 = 64 << 20;
 /// How long to wait between two tries while another process has a transaction, at first and later.
 const BUSY: (Duration, Duration) = (Duration::from_micros(100), Duration::from_millis(1));
 /// How many tries have the first of these intervals, and how many there are: some 20 seconds.
@@ -317,6 +320,8 @@ pub(super) fn connect(path: &Path) -> Result<Connection, StoreError> {
     db.pragma_update(None, "synchronous", "FULL").map_err(&fails)?;
     // A thread of its own does the checkpoints.
     db.pragma_update(None, "wal_autocheckpoint", 0).map_err(&fails)?;
+    // A log that grew, for whatever reason, is cut when it is begun anew.
+    db.pragma_update(None, "journal_size_limit", LOG_BYTES_KEPT).map_err(&fails)?;
     db.pragma_update(None, "cache_size", CACHE_KIB).map_err(&fails)?;
     db.set_prepared_statement_cache_capacity(64);
     Ok(db)

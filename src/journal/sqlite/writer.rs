@@ -8,7 +8,7 @@ use super::read::{read, read_from};
 use super::rows::{RunRow, head, run_row};
 use super::schema::{connect, do_not_checkpoint_on_close, waits};
 use super::snapshots::{PendingSnapshot, RunIdentity, Snapshots};
-use super::{StoreError, checkpoint};
+use super::{StoreError, checkpoint, wal};
 use crate::base::brief;
 use crate::journal::{DurabilityListener, NewRun, layout};
 use crate::process::Pid;
@@ -25,6 +25,9 @@ use std::time::Duration;
 /// Bytes that may wait for the writer: beyond it no process begins a step, and no run begins.
 /// Arbitrary.
 const BACKLOG_BYTES_MAX: usize = 64 << 20;
+
+/// Pages of SQLite's log that a change of a few rows takes, about.
+const SMALL_CHANGE_PAGES: usize = 4;
 
 /// The writer of a store, with its threads and connections.
 pub(super) struct Writer {
@@ -49,6 +52,7 @@ impl Writer {
         let path = folder.join(layout::JOURNAL);
         let reader = Mutex::new(connect(&path)?);
         let shared = Arc::new(Shared::new(path.clone(), listener));
+        shared.checkpoint_signal.found(std::fs::metadata(wal::log_of(&path)).map_or(0, |log| log.len()));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new().name(name.to_owned()).spawn(work).map(|thread| Mutex::new(Some(thread)))
         };
@@ -74,6 +78,7 @@ impl Writer {
     /// The lock to hold while writing over the reader's connection; taken after that connection.
     pub(super) fn write_lock(&self) -> MutexGuard<'_, ()> {
         brief::waits();
+        self.shared.checkpoint_signal.wrote(SMALL_CHANGE_PAGES);
         self.shared.write_lock.lock()
     }
 

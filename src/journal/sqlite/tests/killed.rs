@@ -112,3 +112,38 @@ fn what_was_reported_as_durable_outlives_any_kill() {
     let moved: i64 = db.query_row("SELECT count(*) FROM done", [], |row| row.get(0)).unwrap();
     assert!(moved > 0, "there were checkpoints in between");
 }
+
+#[test]
+fn a_log_that_two_lives_wrote_is_copied_into_the_file() {
+    // Not enough for a checkpoint in any one of them.
+    const RECORDS: usize = 560;
+    const BYTES: usize = 4_000;
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    {
+        let (store, _) = open(folders[0].path());
+        let mut log = store.begin(&new("run")).unwrap();
+        for _ in 0..RECORDS {
+            let _ = log.append(&[1; BYTES]);
+        }
+        store.flush().unwrap();
+        // As a process leaves them that is killed.
+        for file in ["journal.db", "journal.db-wal"] {
+            std::fs::copy(folders[0].path().join(file), folders[1].path().join(file)).unwrap();
+        }
+    }
+    let file = folders[1].path().join("journal.db");
+    let bytes = || std::fs::metadata(&file).unwrap().len();
+    assert!(bytes() < (BYTES * RECORDS / 2) as u64, "nothing was copied in the first life");
+    let (store, _) = open(folders[1].path());
+    let mut log = store.recover("run").unwrap().log;
+    for _ in 0..RECORDS {
+        let _ = log.append(&[2; BYTES]);
+    }
+    store.flush().unwrap();
+    let copied = (0..1_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        bytes() > (BYTES * RECORDS) as u64
+    });
+    let wal = std::fs::metadata(folders[1].path().join("journal.db-wal")).unwrap().len();
+    assert!(copied, "the file has {} bytes, its log {wal}", bytes());
+}
