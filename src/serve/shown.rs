@@ -47,8 +47,11 @@ impl Wanted {
         for (name, number) in [("from", Some(self.from)), ("to", self.to), ("pid", self.pid.map(|pid| pid.0))] {
             super::query::number(name, number)?;
         }
-        if self.to == Some(0) {
-            return Err(malformed("to", "records are counted from 1".to_owned()));
+        if let Some(name) = [("from", Some(self.from)), ("to", self.to)]
+            .iter()
+            .find_map(|(name, number)| (*number == Some(0)).then_some(name))
+        {
+            return Err(malformed(name, "records are counted from 1".to_owned()));
         }
         let known = if is_log { LEVELS } else { KINDS };
         if let Some(word) = self.words().find(|word| !known.contains(word)) {
@@ -58,7 +61,7 @@ impl Wanted {
         if self.text.as_ref().is_some_and(|text| text.is_empty() || text.chars().count() > TEXT_CHARS_MAX) {
             return Err(malformed("q", format!("it has 1 to {TEXT_CHARS_MAX} characters")));
         }
-        Ok(Self { from: self.from.max(1), text: self.text.map(|text| text.to_lowercase()), ..self })
+        Ok(Self { text: self.text.map(|text| text.to_lowercase()), ..self })
     }
 
     fn words(&self) -> impl Iterator<Item = &str> {

@@ -114,7 +114,7 @@ pub struct CancelRun {
 
 /// Cancels a run.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "acts",
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = CancelRun,
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = Option<CancelRun>,
     responses((status = 200, body = ActView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
@@ -142,7 +142,7 @@ pub struct Nothing {}
 
 /// Pauses a run: its processes begin no step.
 #[utoipa::path(post, path = "/v1/runs/{id}/pause", tag = "acts",
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = Nothing,
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = Option<Nothing>,
     responses((status = 200, body = ActView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
@@ -158,7 +158,7 @@ pub(in crate::serve) async fn pause(
 
 /// Continues a paused run.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "acts",
-    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = Nothing,
+    params(("id" = String, Path), ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$")), request_body = Option<Nothing>,
     responses((status = 200, body = ActView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]

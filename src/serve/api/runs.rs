@@ -83,7 +83,7 @@ pub struct StartParams {
 #[utoipa::path(post, path = "/v1/workflows/{name}/runs", tag = "runs",
     params(("name" = String, Path), StartParams,
         ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$", description = "1 to 255 visible characters")),
-    request_body = StartRun,
+    request_body = Option<StartRun>,
     responses(
         (status = 201, body = RunView, description = "It has begun"),
         (status = 200, body = StartAnswer, description = "It has ended, as `wait` asked; or nothing is wrong with the inputs, as `dry-run` asked"),
