@@ -249,7 +249,7 @@ fn killed(load: &Load, mut server: Server, data: &Path, workflows: &Path, kills:
         let begins = Instant::now();
         server = Server::start(data, workflows);
         longest = longest.max(begins.elapsed());
-        *load.address.lock() = server.address().to_owned();
+        server.address().clone_into(&mut load.address.lock());
         if round % 50 == 49 {
             let acknowledged = load.acknowledged.lock();
             println!("{} kills, {} runs, {:?}", round + 1, acknowledged.runs.len(), acknowledged.followed);

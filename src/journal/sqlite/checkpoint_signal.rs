@@ -30,8 +30,8 @@ impl CheckpointSignal {
         }
     }
 
-    /// Counts the log that a store has when it is opened: a process that was killed has left it, and
-    /// one that is killed again and again would never write enough of it for a checkpoint.
+    /// Counts the log that a store has when it is opened: a process that was killed has left it,
+    /// and one that is killed again and again would never write enough of it for a checkpoint.
     pub(super) fn found(&self, log_bytes: u64) {
         self.wrote(usize::try_from(log_bytes / 4_096).unwrap_or(PAGES));
     }
