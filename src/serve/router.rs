@@ -205,7 +205,7 @@ pub fn router(service: &Arc<Service>) -> axum::Router {
 }
 
 /// What all routes have around them.
-fn answering(router: axum::Router<Arc<Service>>, service: &Arc<Service>) -> axum::Router {
+pub(in crate::serve) fn answering(router: axum::Router<Arc<Service>>, service: &Arc<Service>) -> axum::Router {
     let counted = Arc::clone(service);
     router
         .fallback(unknown)

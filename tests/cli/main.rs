@@ -17,6 +17,7 @@ mod examples;
 mod failing;
 mod following;
 mod grouped;
+mod guarded;
 mod inbox;
 mod kept;
 mod orphaned;

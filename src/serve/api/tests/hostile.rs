@@ -192,3 +192,169 @@ async fn a_list_is_no_object_at_any_depth() {
     let hook = json!({ "signals": ["go", ".body.run"], "verify": { "scheme": "none" } });
     assert_eq!(server.asks(Method::PUT, "/v1/webhooks/a", &[], Some(hook)).await.status.as_u16(), 422);
 }
+
+/// A token with this id and secret, and the check that belongs to them.
+fn forged(id: &str, secret: &str) -> String {
+    let body = format!("wfh_{id}_{secret}");
+    let digest = ring::digest::digest(&ring::digest::SHA256, body.as_bytes());
+    let check: String = digest.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{body}_{check}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_guesses_open_nothing_and_stop_only_who_guesses() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    let token = server.token.clone();
+    let mut parts = token.splitn(3, '_').skip(1);
+    let (id, rest) = (parts.next().unwrap(), parts.next().unwrap());
+    let secret = &rest[..43];
+    assert_eq!(forged(id, secret), token);
+    // The right id, and secrets that differ in one character, at each place.
+    let digits = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let mut statuses = std::collections::BTreeMap::new();
+    for guess in 0..10_000 {
+        let mut changed = secret.as_bytes().to_vec();
+        let place = guess % changed.len();
+        let digit = digits[guess / changed.len() % digits.len()];
+        changed[place] = if changed[place] == digit { b'~' } else { digit };
+        // What a proxy would say of its client does not make another address of this one.
+        let guessed = forged(id, std::str::from_utf8(&changed).unwrap());
+        let from = format!("10.{}.{}.1", guess / 256 % 256, guess % 256);
+        let forwarded = format!("for={from}");
+        let headers =
+            [("x-forwarded-for", from.as_str()), ("forwarded", forwarded.as_str()), ("x-real-ip", from.as_str())];
+        let (status, _) = server.answers(request(&guessed, Method::GET, "/v1/host", &headers, None)).await;
+        *statuses.entry(status).or_insert(0) += 1;
+    }
+    assert_eq!(statuses.keys().copied().collect::<Vec<_>>(), [401, 429], "{statuses:?}");
+    assert!(statuses[&429] > 9_000, "{statuses:?}");
+    // Whoever has the token is let in all the same.
+    assert_eq!(server.gets("/v1/host").await.status.as_u16(), 200);
+    let elsewhere = [("x-forwarded-host", "evil.com"), ("forwarded", "host=evil.com")];
+    assert_eq!(server.answers(request(&token, Method::GET, "/v1/host", &elsewhere, None)).await.0, 200);
+    let mut misdirected = request(&token, Method::GET, "/v1/host", &[("x-forwarded-host", "localhost")], None);
+    misdirected.headers_mut().insert("host", "evil.com".parse().unwrap());
+    assert_eq!(server.answers(misdirected).await.0, 421);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_segment_of_a_path_is_more_than_a_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    server.begins("flaky", "one", json!({ "ok": true })).await;
+    server.ends("one").await;
+    let before = server.gets("/v1/runs").await.is(200);
+    let odd = [
+        "..%2F..%2F..%2Fetc%2Fpasswd",
+        "%2Fetc%2Fpasswd",
+        "..",
+        "%2e%2e",
+        "one%00",
+        "one%2F..%2Fone",
+        "one'%20OR%20'1'='1",
+        "one%22;DROP%20TABLE%20run;--",
+        "*",
+        "%25",
+        "one%0A",
+        "%E2%80%AEone",
+        "-1",
+        "18446744073709551615",
+        "18446744073709551616",
+        "9223372036854775808",
+        "1e3",
+        "NaN",
+        "%F0%9F%92%A9",
+        &"a".repeat(4_000),
+    ];
+    let mut asked = 0;
+    for (method, route, _) in crate::serve::router::table(&server.service) {
+        // It would end what is asked.
+        if !route.contains('{') {
+            continue;
+        }
+        for segment in odd {
+            // One at a time, beside names of what there is; and all.
+            let names: Vec<&str> = route.split('{').skip(1).map(|rest| rest.split('}').next().unwrap()).collect();
+            for place in 0..=names.len() {
+                let mut path = route.clone();
+                for (number, name) in names.iter().enumerate() {
+                    let known = if *name == "id" { "one" } else { "1" };
+                    let value = if number == place || place == names.len() { segment } else { known };
+                    path = path.replace(&format!("{{{name}}}"), value);
+                }
+                let asking = request(&server.token, method.parse().unwrap(), &path, &[], None);
+                let response = server.router.clone().call(asking).await.unwrap();
+                let status = response.status().as_u16();
+                assert!((400..500).contains(&status) || status == 200, "{method} {path}: {status}");
+                if status == 200 {
+                    // Nothing has these names but what shows the run itself.
+                    let frame = tokio::time::timeout(std::time::Duration::from_secs(5), response.into_body().collect());
+                    let bytes = frame.await.map(|body| body.unwrap().to_bytes()).unwrap_or_default();
+                    assert!(!String::from_utf8_lossy(&bytes).contains("root:"), "{method} {path}");
+                }
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 1_500, "{asked}");
+    assert_eq!(server.gets("/v1/runs").await.is(200)["runs"][0]["id"], before["runs"][0]["id"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_panics_ends_nobody_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    let panics = axum::routing::get(|| async {
+        assert!(std::hint::black_box(false), "a defect");
+    });
+    let broken = axum::Router::new().route("/v1/panics", panics);
+    let router = crate::serve::router::answering(broken, &server.service);
+    for _ in 0..3 {
+        let asked = request(&server.token, Method::GET, "/v1/panics", &[], None);
+        let response = router.clone().call(asked).await.unwrap();
+        assert_eq!(response.status().as_u16(), 500);
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        let problem: Value = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!(problem["kind"], "host-fault");
+        assert!(!problem.to_string().contains("a defect"), "{problem}");
+        // Also where it is on a thread for the folder, with a turn: as often as there are turns.
+        for _ in 0..100 {
+            let failed =
+                server.service.with_store(|_| -> super::super::super::problem::Answered<()> { panic!("a defect") });
+            assert_eq!(failed.await.unwrap_err().status, 500);
+        }
+    }
+    server.begins("flaky", "one", json!({ "ok": true })).await;
+    assert_eq!(server.ends("one").await["status"], "succeeded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expensive_reads_do_not_hold_up_starts() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = std::sync::Arc::new(Server::new(folder.path()));
+    server.begins("flaky", "one", json!({ "ok": true })).await;
+    server.ends("one").await;
+    let asking: Vec<_> = (0..100)
+        .map(|number| {
+            let server = std::sync::Arc::clone(&server);
+            tokio::spawn(async move {
+                match number % 3 {
+                    0 => server.posts("/v1/runs/one/replay", json!({})).await,
+                    1 => server.posts("/v1/workflows/flaky/versions/1/check", json!({})).await,
+                    _ => server.gets("/v1/runs/one/history?q=zzz").await,
+                }
+            })
+        })
+        .collect();
+    for number in 0..20 {
+        let begun = std::time::Instant::now();
+        server.begins("flaky", &format!("beside-{number}"), json!({ "ok": true })).await;
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "a start took {:?}", begun.elapsed());
+    }
+    for asked in asking {
+        let status = asked.await.unwrap().status.as_u16();
+        // Beyond what may be done at one time it is said when to come again.
+        assert!([200, 202, 429, 503].contains(&status), "{status}");
+    }
+}
