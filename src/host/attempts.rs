@@ -102,7 +102,7 @@ impl StepAttempts {
                     self.ends(*tag, (self.records, arrived.at), Some(answer));
                 }
             }
-            Record::Started(_) | Record::Leaving { .. } => {}
+            Record::Started(_) | Record::Leaving { .. } | Record::Upgraded(_) => {}
         }
     }
 

@@ -118,6 +118,7 @@ impl RunCauses {
                     self.caused(asked, How::Asked);
                 }
             }
+            Record::Upgraded(_) => {}
         }
     }
 

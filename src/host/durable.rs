@@ -183,12 +183,12 @@ impl Journal {
         RunManifest::read(&manifest).map_err(RecoverError::Manifest)
     }
 
-    /// Returns the records of a run that are on disk.
+    /// Returns the records of a run that are on disk, as [`Record::decode_run`] reads them.
     ///
     /// # Errors
     /// Fails if there is no such run, or the records are damaged.
     pub fn records(&self, id: &str) -> Result<Vec<Record>, RecoverError> {
-        Ok(Record::decode_all(self.0.records(id)?)?)
+        Ok(Record::decode_run(self.0.records(id)?)?)
     }
 
     /// Notes that a run is damaged, if that is why it is not recovered. If it cannot be noted, the
@@ -316,7 +316,7 @@ impl Host {
     pub(super) fn own_records(&self, id: &str) -> Result<OwnedRun, RecoverError> {
         let (_, Journal(store)) = self.opened()?;
         let owned = store.recover(id)?;
-        let records = Record::decode_all(owned.records)?;
+        let records = Record::decode_run(owned.records)?;
         // The journal names a run by its id there, and the kernel by the id in its records.
         if let Some(started) = records.first().and_then(Record::started)
             && *started.run != *id

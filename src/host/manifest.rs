@@ -91,6 +91,19 @@ impl RunManifest {
         }
     }
 
+    /// What the manifest of a run becomes when the run goes on with another version of its workflow.
+    #[must_use]
+    pub fn upgraded(&self, workflow: &Workflow, version: Option<DeployedVersion>) -> Self {
+        let hash = |(source, file): (&String, &super::load::ComponentFile)| (source.clone(), file.hash.to_string());
+        Self {
+            file: workflow.source().name().to_owned(),
+            source: workflow.source().text().to_owned(),
+            components: workflow.files.iter().map(hash).collect(),
+            notes: StartNotes { version, ..self.notes.clone() },
+            ..self.clone()
+        }
+    }
+
     /// Writes it as text with a digest, by which [`Self::read`] finds damage.
     ///
     /// # Panics

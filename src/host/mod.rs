@@ -47,6 +47,7 @@ mod spans;
 mod start;
 mod storage;
 mod traced_calls;
+mod upgrade;
 mod workflow_file;
 mod workflow_of;
 
@@ -75,6 +76,7 @@ pub use snapshots::VerifyRunError;
 pub use spans::{Flow, RunSpans, Span, SpanEnd, SpanId, SpanKind, TraceContext, TraceId, Traced};
 pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNotice;
+pub use upgrade::{Upgrade, UpgradeError};
 pub(crate) use workflow_file::read as read_definition;
 
 use crate::dispatch::Dispatcher;

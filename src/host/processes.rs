@@ -92,7 +92,7 @@ impl RunProcesses {
                     },
                 );
             }
-            Record::Arrived(_) | Record::Leaving { .. } => {}
+            Record::Arrived(_) | Record::Leaving { .. } | Record::Upgraded(_) => {}
         }
     }
 

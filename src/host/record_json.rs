@@ -10,7 +10,9 @@ use crate::process::{
     Action, Answer, Call, Command, Ending, Grants, Level, LogLine, Message, Payload, Placement, Problem, Send, Sender,
     Spawn, Status, Target,
 };
-use crate::run::{ActId, Arrived, Decided, Decision, Died, Digest, News, Origin, Record, Started, Stepped};
+use crate::run::{
+    ActId, Arrived, Decided, Decision, Died, Digest, News, Origin, Record, RunVersion, Started, Stepped, Upgraded,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -31,6 +33,7 @@ pub(crate) fn record(number: usize, record: &Record) -> Value {
         Record::Died(record) => ("died", died(record)),
         Record::Arrived(record) => ("arrived", arrived(record)),
         Record::Leaving { pid, tag } => ("leaving", json!({ "pid": integer(pid.0), "tag": integer(tag.0) })),
+        Record::Upgraded(record) => ("upgraded", upgraded(record)),
     };
     json!({ "version": VERSION, "number": number, kind: value })
 }
@@ -85,6 +88,17 @@ fn started(record: &Started) -> Value {
         "input": payload(input), "limits": settings(limits), "grants": granted(grants),
         "bounds": settings(bounds), "origin": origin.as_ref().map(from),
     })
+}
+
+fn upgraded(record: &Upgraded) -> Value {
+    let Upgraded { run, at, from, to } = record;
+    json!({ "run": run, "at": integer(at.0), "from": version(from), "to": version(to) })
+}
+
+fn version(version: &RunVersion) -> Value {
+    let RunVersion { number, root, programs, grants } = version;
+    let programs: Map<_, _> = programs.iter().map(|(name, digest)| (name.to_string(), json!(digest))).collect();
+    json!({ "version": number.map(integer), "root": root, "programs": programs, "grants": granted(grants) })
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -2,7 +2,8 @@
 
 use super::stored::{MAIL_BYTES_MAX, MAIL_MAX, SNAPSHOTS_MAX};
 use super::{
-    Filter, Journal, Memory, NewRun, Owner, Posted, RecoveredRun, Retention, StoreError, Stored, StoredSnapshot,
+    Filter, Journal, Memory, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, StoreError, Stored,
+    StoredSnapshot,
 };
 use crate::process::Pid;
 use crate::run::{Durability, Log, Mail, RunEnd};
@@ -261,6 +262,21 @@ impl Journal for InMemory {
         entry.append(first);
         all[1..records as usize].iter().for_each(|record| entry.append(record));
         self.add(entry)
+    }
+
+    fn upgrade(&self, id: &str, upgrade: &RunUpgrade) -> Result<bool, StoreError> {
+        self.with(id, |entry| match entry {
+            Entry { end: Some(_), .. } => Err(StoreError::Ended(id.into())),
+            Entry { owner: 1.., .. } => Err(StoreError::Owned(id.into())),
+            entry if entry.records != upgrade.records => Ok(false),
+            entry => {
+                entry.append(&upgrade.record);
+                entry.new.manifest.clone_from(&upgrade.manifest);
+                entry.new.components.clone_from(&upgrade.components);
+                entry.new.version = upgrade.version;
+                Ok(true)
+            }
+        })
     }
 
     fn remove(&self, id: &str) -> Result<(), StoreError> {

@@ -43,7 +43,8 @@ pub use sqlite::{HostWatch, Sqlite, WeakSqlite};
 #[cfg(feature = "sqlite")]
 pub use statistics::{JournalStatistics, RunStatistics};
 pub use stored::{
-    Filter, ListPlace, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot,
+    Filter, ListPlace, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, Stored,
+    StoredSnapshot,
 };
 
 use crate::process::Pid;
@@ -147,6 +148,17 @@ pub trait Journal: Send + Sync + 'static {
     /// [`StoreError::Unknown`], [`StoreError::Damaged`], [`StoreError::Exists`];
     /// [`StoreError::Short`]: it has fewer durable records.
     fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError>;
+
+    /// Appends a record to a run that no living host owns, and replaces what a host needs to recover
+    /// it: both, or nothing. It is durable when this returns. Returns false, and changes nothing, if
+    /// the run has another number of records than is expected.
+    ///
+    /// As for [`Self::recover`], it waits if this host itself is releasing the run.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`], [`StoreError::Ended`], [`StoreError::Owned`],
+    /// [`StoreError::Damaged`].
+    fn upgrade(&self, id: &str, upgrade: &RunUpgrade) -> Result<bool, StoreError>;
 
     /// Removes a run, with everything that belongs to it.
     ///

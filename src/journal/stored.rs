@@ -150,6 +150,21 @@ pub struct Owner {
     pub alive: bool,
 }
 
+/// What a run is from one more record on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunUpgrade {
+    /// How many records it has before.
+    pub records: u64,
+    /// The record that says so.
+    pub record: Bytes,
+    /// As [`NewRun::manifest`], in its place.
+    pub manifest: String,
+    /// As [`NewRun::components`], in their place.
+    pub components: Vec<Arc<str>>,
+    /// As [`NewRun::version`], in its place.
+    pub version: Option<u64>,
+}
+
 /// A run that was recovered.
 pub struct RecoveredRun {
     /// Takes its further records.

@@ -67,14 +67,15 @@ pub use commit::acts::{Acknowledged, Act, NotDurable, Resolution};
 pub use commit::handle::{Doing, ProcessStatus, Refused, RunHandle};
 pub use commit::kernel::{Kernel, Ports, Timer};
 pub use commit::observe::{Events, Watcher};
+pub use commit::parking::hold::{Former, HeldRun, NotHeld};
 pub use commit::parking::{ParkedRun, ParkingPolicy};
 pub use commit::snapshot_writer::{SnapshotCounts, SnapshotPolicy};
 pub use commit::start::{RunSpec, StartError};
 pub use commit::task::Task;
 pub use record::former_keys::{FormerKeys, Reuse, repeats};
 pub use record::kinds::{
-    ActId, Arrived, Bounds, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, Started,
-    Stepped,
+    ActId, Arrived, Bounds, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, News, Origin, Record, RunVersion,
+    Started, Stepped, Upgraded,
 };
 pub use record::wire::Damaged;
 pub use recovery::describe::{describe_act, describe_command, describe_status};

@@ -124,6 +124,7 @@ fn record_of(record: &Record, number: u64, wanted: &Wanted) -> Option<String> {
         Record::Died(died) => ("died", Some(died.pid)),
         Record::Arrived(arrived) => ("arrived", record_json::pid_of(&arrived.news)),
         Record::Leaving { pid, .. } => ("leaving", Some(*pid)),
+        Record::Upgraded(_) => ("upgraded", None),
     };
     if !wanted.has_kind(kind) || wanted.pid.is_some_and(|wanted| pid != Some(wanted)) {
         return None;

@@ -248,10 +248,11 @@ impl Service {
         Record::decode_all(records).map_err(|error| ServeProblem::new(ProblemKind::Damaged).detail(error.to_string()))
     }
 
-    /// At most `limit` records of a run, from number `from` on.
+    /// At most `limit` records of a run, from number `from` on, as [`Record::decode_run`] reads
+    /// them.
     pub(in crate::serve) fn records(&self, id: &str, from: u64, limit: usize) -> Answered<Vec<Record>> {
         let records = self.store.records_from(id, from, limit)?;
-        Record::decode_all(records).map_err(|error| ServeProblem::new(ProblemKind::Damaged).detail(error.to_string()))
+        Record::decode_run(records).map_err(|error| ServeProblem::new(ProblemKind::Damaged).detail(error.to_string()))
     }
 
     /// What a run was started with.

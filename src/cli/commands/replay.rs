@@ -9,7 +9,7 @@ use crate::cli::report::error::CommandError;
 use crate::cli::table::counted;
 use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
 use crate::host::ReplayOptions;
-use crate::run::{Difference, Replay as Answer, Unrepeatable};
+use crate::run::{Difference, Record, Replay as Answer, Unrepeatable};
 use clap::Args;
 use std::fmt::Write as _;
 
@@ -61,7 +61,7 @@ const LINES_AROUND: usize = 3;
 
 pub(in crate::cli) fn replay(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let (runs, stored) = command.data.find(&command.run)?;
-    let records = runs.records_of(&stored.id)?;
+    let records = Record::as_now(runs.records_of(&stored.id)?);
     let host = replaying::host(&command.host, command.data.required()?, command.json)?;
     let workflow = host.workflow_with(&stored.id, &by_name(&command.others))?;
     let options = ReplayOptions { until: command.until, substituted: !command.others.is_empty() };
@@ -107,7 +107,7 @@ fn tell(answer: &Answer, terminal: Terminal) -> std::io::Result<()> {
 
 /// The lines around the first that differs: the recorded ones with a minus, the replayed ones with
 /// a plus.
-fn difference_of(difference: &Difference, terminal: Terminal) -> String {
+pub(in crate::cli) fn difference_of(difference: &Difference, terminal: Terminal) -> String {
     let Difference { record, pid, step, scope, expected, got, line, .. } = difference;
     let mut text = format!("diverged: record {record}, {}, step {step}\n", place(*pid, scope.as_deref()));
     let from = line.saturating_sub(LINES_AROUND);

@@ -8,6 +8,7 @@ use crate::cli::store::runs_of;
 use crate::cli::terminal::Terminal;
 use crate::cli::watch::session::Session;
 use crate::host::{Host, RetryOptions, RunOptions, Workflow};
+use crate::run::Record;
 use crate::workflow::interpreter::Rerun;
 use clap::Args;
 
@@ -91,7 +92,7 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
             loaded = host.workflow_of(id)?;
             &loaded
         };
-        let records = runs_of(host)?.records_of(id)?;
+        let records = Record::as_now(runs_of(host)?.records_of(id)?);
         let options = RetryOptions {
             again: again.clone(),
             inputs: inputs.clone(),

@@ -86,7 +86,7 @@ impl RunProjection {
                     self.shift(arrived.at.since(since));
                 }
             }
-            Record::Leaving { .. } => {}
+            Record::Leaving { .. } | Record::Upgraded(_) => {}
         }
     }
 

@@ -57,7 +57,7 @@ impl RunSpans {
                 self.at = self.at.max(arrived.at);
                 self.arrived(&arrived.news, report);
             }
-            Record::Leaving { .. } => {}
+            Record::Leaving { .. } | Record::Upgraded(_) => {}
         }
         for (at, node) in changed {
             self.node(at, &node, report);

@@ -182,6 +182,20 @@ pub(super) fn write_whole(
     Ok(Ok(changed))
 }
 
+/// Appends records to a run that no host owns, after its last row and so many records.
+pub(super) fn write_more(
+    change: &Connection,
+    (row, head): (i64, i64),
+    records: u64,
+    sealed: &Sealed,
+) -> rusqlite::Result<()> {
+    let seq = (records + 1).cast_signed();
+    blob::write(change, row, sealed)?;
+    change.prepare_cached(INSERT)?.execute(params![row, seq, head, sealed.bytes])?;
+    change.prepare_cached(RELEASE)?.execute(params![row, change.last_insert_rowid(), seq])?;
+    Ok(())
+}
+
 /// Encodes the batches of a group.
 pub(super) fn sealed(group: &Group) -> BTreeMap<RunKey, Sealed> {
     let batches = group.iter().filter(|(_, batch)| batch.len() > 0);

@@ -3,7 +3,9 @@
 use super::error::sqlite;
 use super::run_log::RunLog;
 use super::{Sqlite, StoreError};
-use crate::journal::{Filter, Journal, NewRun, Owner, Posted, RecoveredRun, Retention, Stored, StoredSnapshot};
+use crate::journal::{
+    Filter, Journal, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, Stored, StoredSnapshot,
+};
 use crate::process::Pid;
 use crate::run::{Log, Mail, SnapshotEntry};
 use bytes::Bytes;
@@ -77,6 +79,10 @@ impl Journal for Sqlite {
 
     fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
         self.0.beside(|| Sqlite::fork(self, from, run, records, first))
+    }
+
+    fn upgrade(&self, id: &str, upgrade: &RunUpgrade) -> Result<bool, StoreError> {
+        self.0.beside(|| Sqlite::upgrade(self, id, upgrade))
     }
 
     fn remove(&self, id: &str) -> Result<(), StoreError> {

@@ -83,6 +83,7 @@ mod snapshots;
 mod statistics;
 mod store;
 mod sweep;
+mod upgrade;
 mod wal;
 mod wal_index;
 mod writer;

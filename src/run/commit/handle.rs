@@ -279,7 +279,7 @@ impl RunHandle {
     #[must_use]
     pub fn records(&self) -> Option<Vec<Record>> {
         let read = self.with(|_, inner| inner.reading())?;
-        Record::decode_all(read()?).ok()
+        Record::decode_run(read()?).ok()
     }
 
     /// Reports that no further record of the run will be durable: nothing leaves the host for it

@@ -286,8 +286,8 @@ impl Task {
         let mut rebuild = Rebuild::new(Arc::clone(&config.root), config.programs.clone());
         // The instance is gone and the permit is not: the new instance has the place of the old.
         rebuild = rebuild.only(self.state.pid, self.state.allocation);
-        for record in records {
-            rebuild.apply(&Record::decode(record).ok()?).ok()?;
+        for record in Record::decode_run(records).ok()? {
+            rebuild.apply(&record).ok()?;
         }
         let (body, mut events) = rebuild.into_body(self.state.pid)?;
         events.truncate(self.state.consumed.events as usize);

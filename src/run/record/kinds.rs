@@ -5,6 +5,7 @@
 
 pub use super::arrived::{ActId, Arrived, News};
 pub use super::started::{Bounds, Origin, Started};
+pub use super::upgraded::{RunVersion, Upgraded};
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
 use crate::process::{Answer, Command, Ending, LogLine, Pid, Status, Tag, Timestamp};
 use bytes::Bytes;
@@ -33,6 +34,8 @@ pub enum Record {
         /// The call that is about to be sent.
         tag: Tag,
     },
+    /// The run goes on with another version of its workflow.
+    Upgraded(Box<Upgraded>),
 }
 
 /// A step that a process took.
@@ -275,6 +278,10 @@ impl Record {
                 pid.put(out);
                 tag.put(out);
             }
+            Self::Upgraded(upgraded) => {
+                out.extend_from_slice(&[FORMAT, 6]);
+                upgraded.put(out);
+            }
         }
     }
 
@@ -296,10 +303,27 @@ impl Record {
             2 => Self::Died(Wire::take(&mut from)?),
             3 => Self::Arrived(Wire::take(&mut from)?),
             4 => Self::Leaving { pid: Wire::take(&mut from)?, tag: Wire::take(&mut from)? },
+            6 => Self::Upgraded(Wire::take(&mut from)?),
             other => return Err(unknown("kind of record", other)),
         };
         from.end()?;
         Ok(record)
+    }
+
+    /// Reads all records of a run, to go on with it. If the run was upgraded, its first record names
+    /// the programs and the grants that the run has now, and not those that it began with.
+    ///
+    /// # Errors
+    /// Fails if one of them cannot be read.
+    pub fn decode_run(records: Vec<Bytes>) -> Result<Vec<Self>, DamagedRecord> {
+        Self::decode_all(records).map(Self::as_now)
+    }
+
+    /// Makes records that were read as they are those of [`Self::decode_run`].
+    #[must_use]
+    pub fn as_now(mut records: Vec<Self>) -> Vec<Self> {
+        super::upgraded::amend(&mut records);
+        records
     }
 
     /// Reads the records of a run from the first on, each as [`Self::decode`] does.

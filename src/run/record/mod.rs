@@ -9,4 +9,5 @@ pub(super) mod codec;
 pub(super) mod former_keys;
 pub(super) mod kinds;
 pub(super) mod started;
+pub(super) mod upgraded;
 pub(super) mod wire;

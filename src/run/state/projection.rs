@@ -12,7 +12,7 @@ use super::signals::{PendingSignal, SignalStatus};
 use super::table::WaitState;
 use super::weight::Consumed;
 use crate::process::{Action, Event, Json, Micros, Payload, Pid, Status, Tag, Timestamp};
-use crate::run::record::kinds::{Arrived, Decided, Decision, Died, Record, Started, Stepped};
+use crate::run::record::kinds::{Arrived, Decided, Decision, Died, Record, Started, Stepped, Upgraded};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -107,6 +107,7 @@ impl Projection {
             Record::Died(died) => self.died(died)?,
             Record::Arrived(arrived) => self.arrived(arrived)?,
             Record::Leaving { pid, tag } => self.leaving(*pid, *tag)?,
+            Record::Upgraded(upgraded) => self.upgraded(upgraded)?,
         }
         self.settle(drop);
         Ok(())
@@ -368,6 +369,17 @@ impl Projection {
 
     pub(in crate::run) fn leaving(&mut self, pid: Pid, tag: Tag) -> Result<(), Incoherent> {
         self.begun()?.state.mark_leaving(pid, tag);
+        Ok(())
+    }
+
+    /// The run is one of another version from now on.
+    pub(in crate::run) fn upgraded(&mut self, upgraded: &Upgraded) -> Result<(), Incoherent> {
+        let run = self.begun()?;
+        run.at = run.at.max(upgraded.at);
+        upgraded.amend(&mut run.started);
+        if let Some(root) = run.state.living_mut(Pid::ROOT).filter(|_| run.started.run == upgraded.run) {
+            root.grants = upgraded.to.grants.clone();
+        }
         Ok(())
     }
 

@@ -97,6 +97,7 @@ fn damage(records: &mut Vec<Record>, pick: &mut impl FnMut(usize) -> usize) {
             },
             Record::Died(died) => died.pid = some,
             Record::Leaving { pid, tag } => (*pid, *tag) = (some, Tag(pick(20) as u64)),
+            Record::Upgraded(upgraded) => upgraded.run = "other".into(),
             Record::Arrived(arrived) => match &mut arrived.news {
                 News::Answered { pid, tag, .. } | News::Due { pid, tag } | News::Again { pid, tag } => {
                     (*pid, *tag) = (some, Tag(pick(20) as u64));

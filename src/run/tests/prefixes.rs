@@ -291,6 +291,7 @@ fn time(record: &Record) -> Timestamp {
         Record::Died(died) => died.at,
         Record::Arrived(arrived) => arrived.at,
         Record::Leaving { .. } => Timestamp(0),
+        Record::Upgraded(upgraded) => upgraded.at,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::process::{
 use crate::run::record::former_keys::FormerKey;
 use crate::run::{
     ActId, Arrived, Bounds, Damaged, DamagedRecord, Decided, Decision, Died, Digest, FORMAT, FormerKeys, News, Origin,
-    Record, Started, Stepped,
+    Record, RunVersion, Started, Stepped, Upgraded,
 };
 use bytes::Bytes;
 use proptest::collection::{btree_map, vec};
@@ -284,6 +284,14 @@ fn origin() -> impl Strategy<Value = Origin> {
     )
 }
 
+fn upgraded() -> impl Strategy<Value = Upgraded> {
+    let version = || {
+        (option::of(number()), name(), vec((name(), name()), 0..3), grants())
+            .prop_map(|(number, root, programs, grants)| RunVersion { number, root, programs, grants })
+    };
+    (name(), timestamp(), version(), version()).prop_map(|(run, at, from, to)| Upgraded { run, at, from, to })
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let died = ((pid(), number(), timestamp(), number()), ending(), log(), number()).prop_map(
         |((pid, step, at, fuel), ending, log, log_dropped)| Died { pid, step, at, fuel, ending, log, log_dropped },
@@ -297,6 +305,7 @@ fn record() -> impl Strategy<Value = Record> {
             .prop_map(|(at, act, news)| Record::Arrived(Arrived { at, act, news }.into()))
             .boxed(),
         1 => (pid(), tag()).prop_map(|(pid, tag)| Record::Leaving { pid, tag }).boxed(),
+        1 => upgraded().prop_map(|upgraded| Record::Upgraded(upgraded.into())).boxed(),
     ]
 }
 
@@ -357,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_survived(kind in 0_u8..7, bytes in vec(prop_oneof![0_u8..4, any::<u8>()], 0..200)) {
+    fn any_bytes_are_survived(kind in 0_u8..8, bytes in vec(prop_oneof![0_u8..4, any::<u8>()], 0..200)) {
         survives(&bytes)?;
         survives(&[&[FORMAT, kind], bytes.as_slice()].concat())?;
     }
@@ -368,7 +377,7 @@ fn it_is_said_what_is_wrong() {
     let message = |bytes: &[u8]| decode(bytes).unwrap_err().to_string();
     assert_eq!(message(&[]), "the bytes end too early");
     assert_eq!(message(&[FORMAT + 1, 4, 1, 1]), format!("format {} is not known to this release", FORMAT + 1));
-    assert_eq!(message(&[FORMAT, 6]), "there is no kind of record with the number 6");
+    assert_eq!(message(&[FORMAT, 7]), "there is no kind of record with the number 7");
     assert_eq!(message(&[FORMAT, 3, 0, 0, 8]), "there is no piece of news with the number 8");
     assert_eq!(message(&[FORMAT, 3, 0, 0, 5, 2]), "there is no truth value with the number 2");
     assert_eq!(message(&[FORMAT, 4, 1, 1, 0]), "1 bytes follow the value");

@@ -437,6 +437,7 @@ fn node(number: u64, record: &Record) -> CauseNode {
         Record::Died(died) => ("died", Some(died.pid), Some(died.at)),
         Record::Arrived(arrived) => ("arrived", crate::host::record_json::pid_of(&arrived.news), Some(arrived.at)),
         Record::Leaving { pid, .. } => ("leaving", Some(*pid), None),
+        Record::Upgraded(upgraded) => ("upgraded", None, Some(upgraded.at)),
     };
     CauseNode { record: number, kind, pid: pid.map(|pid| pid.0), at: at.map(rfc3339) }
 }

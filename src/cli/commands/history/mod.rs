@@ -9,7 +9,7 @@ use crate::cli::table::{clock, moment, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, quoted, unwritable};
 use crate::host::RunProjection;
 use crate::process::{Action, Answer, Ending, Pid, Status, Tag, Timestamp};
-use crate::run::{Decided, Decision, News, Record};
+use crate::run::{Decided, Decision, News, Record, RunVersion};
 use crate::workflow::diagnostics::closest;
 use crate::workflow::interpreter::progress::{Cause, Progress};
 use clap::Args;
@@ -40,6 +40,7 @@ without that.
             topic, body), cancel (pid, reason, grace-us), signal (name, body),
             paused, unpaused, timed-out (after-us)
   leaving   pid, tag
+  upgraded  run, at, from, to: each with version, root, programs, grants
 A command has tag, command, what was asked for, decision, and what was decided:
   command   sleep (duration-us), spawn (component, entry, input, name, link,
             detached, narrow), call (handler, args, timeout-us,
@@ -156,7 +157,7 @@ impl<'a> OfStep<'a> {
     fn has(&mut self, projection: &RunProjection, record: &Record) -> bool {
         let is_its_own = |pid: Pid| projection.name(pid).is_some_and(|name| self.is_its(name));
         match record {
-            Record::Started(_) => false,
+            Record::Started(_) | Record::Upgraded(_) => false,
             Record::Died(died) => is_its_own(died.pid),
             Record::Leaving { pid, tag } => is_its_own(*pid) || self.tags.contains(&(*pid, *tag)),
             Record::Arrived(arrived) => match &arrived.news {
@@ -241,6 +242,7 @@ fn at(record: &Record) -> Option<Timestamp> {
         Record::Died(died) => Some(died.at),
         Record::Arrived(arrived) => Some(arrived.at),
         Record::Leaving { .. } => None,
+        Record::Upgraded(upgraded) => Some(upgraded.at),
     }
 }
 
@@ -262,6 +264,14 @@ fn text_of(record: &Record, name: &dyn Fn(Pid) -> String) -> String {
         Record::Died(died) => format!("{} {}", name(died.pid), ending(&died.ending)),
         Record::Arrived(arrived) => news(&arrived.news, name),
         Record::Leaving { pid, tag } => format!("{}: call {tag} is sent", name(*pid)),
+        Record::Upgraded(upgraded) => {
+            let version = |version: &RunVersion| version.number.map_or_else(String::new, |number| format!(" {number}"));
+            let (from, to) = (version(&upgraded.from), version(&upgraded.to));
+            match &*from {
+                "" => format!("upgraded to version{to}"),
+                from => format!("upgraded from version{from} to version{to}"),
+            }
+        }
     }
 }
 

@@ -31,6 +31,9 @@
 //!    been recorded then, and the run is parked again by steps 2 and 3, under the commit lock under
 //!    which its processes were made: a host that has no room does not change what the run is on
 //!    disk.
+//! 7. Whoever changes what a run is recovered with *holds* it ([`hold`]): that is step 5, with the
+//!    change before the recovery. A run in memory is parked for it, even if it is not quiet, when
+//!    no call of it is at a handler and all of it is durable: its records then have all of it.
 //!
 //! - **I1** For an id there is at most one run that is not parked.
 //! - **I2** An acknowledged act stands in the records before 2, or is applied by the run of 5.
@@ -44,6 +47,7 @@
 //! would stay, and it is the larger part. Recovering a run on the worker that fires its timer: it
 //! waits for a disk.
 
+pub(in crate::run) mod hold;
 pub(in crate::run) mod residence;
 pub(in crate::run) mod waking;
 

@@ -1,6 +1,7 @@
 //! Runs for ids: in memory, parked, or being recovered. The protocol is in
 //! [`crate::run::commit::parking`].
 
+use super::hold::Former;
 use super::residence::{Outcomes, Residence};
 use super::{ParkedRun, ParkingPolicy};
 use crate::base::Monotonic;
@@ -15,6 +16,7 @@ use crate::run::seam::effects::Effects;
 use crate::run::seam::log::{LogSink, ParkedLog};
 use crate::run::state::config::{Programs, RunConfig};
 use crate::run::state::events::Outcome;
+use crate::run::state::run_state::Counts;
 use crate::scheduler::{Port, TimerId};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -302,6 +304,11 @@ impl Kernel {
 }
 
 impl SharedSpec {
+    pub(super) fn former(&self) -> Former {
+        let Self { root, programs, effects, sink } = self;
+        Former { root: Arc::clone(root), programs: programs.clone(), effects: Arc::clone(effects), sink: sink.clone() }
+    }
+
     fn matches(&self, config: &RunConfig) -> bool {
         let same_sink = match (&self.sink, &config.sink) {
             (None, None) => true,
@@ -327,10 +334,10 @@ pub(in crate::run) struct FromParked {
 }
 
 /// The recovery of a parked run. However it ends, those who wait for it continue.
-struct Waking<'a> {
-    kernel: &'a Kernel,
-    id: &'a str,
-    done: Arc<Once<()>>,
+pub(super) struct Waking<'a> {
+    pub(super) kernel: &'a Kernel,
+    pub(super) id: &'a str,
+    pub(super) done: Arc<Once<()>>,
 }
 
 impl Waking<'_> {
@@ -339,18 +346,26 @@ impl Waking<'_> {
         let Parked { spec, log, outcome, facts, clock_offset, .. } = parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
         let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset };
+        self.recovered(&outcome, facts.counts, || self.try_recover(&spec, log, from_parked)).ok().flatten()
+    }
+
+    /// Recovers the run by `recover`. If that fails, those who wait for its outcome are told so.
+    pub(super) fn recovered(
+        &self,
+        outcome: &Outcomes,
+        counts: Counts,
+        recover: impl FnOnce() -> Result<Option<Arc<Run>>, String>,
+    ) -> Result<Option<Arc<Run>>, String> {
         // A fault of one run, or of its recovery, concerns that run alone.
-        let recovered = catch_unwind(AssertUnwindSafe(|| self.try_recover(&spec, log, from_parked)));
-        match recovered.unwrap_or_else(|cause| Err(format!("recovering it panicked: {}", message_of(&*cause)))) {
-            Ok(run) => run,
-            Err(why) => {
-                let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be recovered")
-                    .with_detail(why)
-                    .with_class(ProblemClass::Uncertain);
-                outcome.set(Arc::new(Outcome::of_problem(problem, facts.counts)));
-                None
-            }
-        }
+        let recovered = catch_unwind(AssertUnwindSafe(recover));
+        let recovered =
+            recovered.unwrap_or_else(|cause| Err(format!("recovering it panicked: {}", message_of(&*cause))));
+        recovered.inspect_err(|why| {
+            let problem = Problem::new(kind::JOURNAL_FAILED, "The run was parked and cannot be recovered")
+                .with_detail(why.clone())
+                .with_class(ProblemClass::Uncertain);
+            outcome.set(Arc::new(Outcome::of_problem(problem, counts)));
+        })
     }
 
     /// `None` if the host has no room for it: it was then parked again.
@@ -361,7 +376,7 @@ impl Waking<'_> {
         from_parked: FromParked,
     ) -> Result<Option<Arc<Run>>, String> {
         let (log, records) = log.recover()?;
-        let records = Record::decode_all(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
+        let records = Record::decode_run(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
         let spec = RecoverySpec {
             root: Arc::clone(&spec.root),
             programs: spec.programs.clone(),

@@ -245,6 +245,7 @@ impl Rebuild {
             }
             Record::Arrived(arrived) => self.arrived(arrived)?,
             Record::Leaving { pid, tag } => self.projection.leaving(*pid, *tag)?,
+            Record::Upgraded(upgraded) => self.projection.upgraded(upgraded)?,
         }
         self.projection.settle(|consequence| match consequence {
             Consequence::Call(call) => drop(self.calls.insert((call.pid, call.tag), call)),
