@@ -51,6 +51,7 @@ kinds! {
     MethodNotAllowed "method-not-allowed" 405 "The path does not have this method" "The path exists, and takes other methods.";
     RunEnded "run-ended" 409 "The run has ended" "The act needs a run that has not ended.";
     RunUnfinished "run-unfinished" 409 "The run has not ended" "The act needs a run that has ended.";
+    RunBusy "run-busy" 409 "The run cannot be changed now" "A call of the run is under way, it waits for a place in its concurrency group, or another process has it. Send the request again; `pause` brings a run that never waits to rest.";
     RunExists "run-exists" 409 "There is a run with this id" "Another request started a run with this id. Ids of runs are unique in a data folder.";
     NoPlace "no-place" 409 "The concurrency group has no place" "The workflow says `on-limit: skip`, and as many runs of its group are unfinished as may be. The run did not begin.";
     NotActive "not-active" 409 "Another version is active" "The active version is not the one that the request expected.";
@@ -122,6 +123,11 @@ pub struct ServeProblem {
     /// Digests of components that are missing.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub missing: Vec<String>,
+    /// The first step that differs, if a version of a workflow does not do what a run did: `record`,
+    /// `pid`, `step`, `scope`, `component`; with the scope `runs:payloads`, `expected` and `did`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub difference: Option<serde_json::Value>,
     /// Names the request in the server's log.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
@@ -145,6 +151,7 @@ impl ServeProblem {
             hint: None,
             errors: Vec::new(),
             missing: Vec::new(),
+            difference: None,
             request_id: None,
             retry_after: None,
         }

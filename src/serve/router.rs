@@ -3,7 +3,8 @@
 use super::access::{Scope, guard};
 use super::api::{
     acts, batches, checks, components, deploy, events, host, host_trace, inbox, jobs, links, metrics, outcome, parts,
-    problems, replay, reruns, runs, schedule_acts, schedules, sessions, timeline, tokens, webhooks, workflows,
+    problems, replay, reruns, runs, schedule_acts, schedules, sessions, timeline, tokens, upgrades, webhooks,
+    workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
@@ -145,6 +146,7 @@ fn run_routes(routes: Routes) -> Routes {
         .scope(RunsAct, routes!(reruns::retry))
         .scope(RunsAct, routes!(reruns::fork))
         .scope(RunsAct, routes!(replay::replay))
+        .scope(RunsAct, routes!(upgrades::upgrade))
         .scope(RunsAct, routes!(links::create))
         .scope(RunsAct, routes!(batches::create))
         .scope(RunsRead, routes!(jobs::list))

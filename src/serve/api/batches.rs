@@ -4,7 +4,7 @@ use super::acts::check_signal;
 use super::jobs::JobView;
 use super::runs::{ListParams, filter};
 use crate::journal::Filter;
-use crate::serve::access::Caller;
+use crate::serve::access::{Caller, Scope};
 use crate::serve::body::{JsonBody, object};
 use crate::serve::idempotency::{Key, REPLAYED, derived, digest};
 use crate::serve::job::{Batch, BatchAct, Kind, RUNS_MAX};
@@ -38,6 +38,8 @@ pub enum BatchWord {
     Signal,
     /// Makes a new run of each that has ended.
     Retry,
+    /// Makes unfinished ones runs of another version of their workflow.
+    Upgrade,
     /// Removes ended ones, with their records.
     Delete,
 }
@@ -74,7 +76,7 @@ pub struct NewBatch {
     /// Of `retry`: as for one run.
     #[serde(default)]
     pub from: Option<String>,
-    /// Of `retry`: as for one run.
+    /// Of `retry`: as for one run. Of `upgrade`: the number of the version.
     #[serde(default)]
     pub version: Option<u64>,
 }
@@ -158,7 +160,7 @@ pub(in crate::serve) async fn create(
 
 /// What is done to each run. What belongs to another act is refused.
 fn act_of(caller: &Caller, body: &NewBatch) -> Answered<BatchAct> {
-    use BatchWord::{Cancel, Pause, Resume, Retry, Signal};
+    use BatchWord::{Cancel, Pause, Resume, Retry, Signal, Upgrade};
     let fits = |pointer: &str, why: &str| ServeProblem::new(ProblemKind::DoesNotFit).part(pointer, why);
     let of = [
         ("/reason", body.reason.is_some(), Cancel),
@@ -166,7 +168,7 @@ fn act_of(caller: &Caller, body: &NewBatch) -> Answered<BatchAct> {
         ("/signal", body.signal.is_some(), Signal),
         ("/body", body.body.is_some(), Signal),
         ("/from", body.from.is_some(), Retry),
-        ("/version", body.version.is_some(), Retry),
+        ("/version", body.version.is_some() && body.act != Upgrade, Retry),
     ];
     if let Some((pointer, ..)) = of.into_iter().find(|(_, is_given, act)| *is_given && *act != body.act) {
         return Err(fits(pointer, "it belongs to another act"));
@@ -188,6 +190,11 @@ fn act_of(caller: &Caller, body: &NewBatch) -> Answered<BatchAct> {
             BatchAct::Signal { name, body: body.body.clone().unwrap_or_default() }
         }
         Retry => BatchAct::Retry { from: body.from.clone(), version: body.version },
+        Upgrade => {
+            caller.check(Scope::Deploy)?;
+            let version = body.version.ok_or_else(|| fits("/version", "an upgrade is to a version"))?;
+            BatchAct::Upgrade { version }
+        }
         BatchWord::Delete => BatchAct::Remove,
     })
 }

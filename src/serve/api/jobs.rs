@@ -37,7 +37,8 @@ pub struct JobView {
     /// What was done so far; a list of jobs leaves it out. While the job is open it may be a second
     /// old. That of a batch has `total`; `counts` of each outcome; `more`, whether more runs fit
     /// the filter; and `outcomes`, in the order of the runs: `run`, `outcome` (`recorded`, `left`
-    /// or `duplicate` as for one run; `retried` with the id of the `new` run; `removed`; `refused`
+    /// or `duplicate` as for one run; `retried` with the id of the `new` run; `upgraded` or
+    /// `unchanged`; `removed`; `refused`
     /// with the `kind` of the problem and its `detail`). What was done in the last second before a
     /// crash of the server is done again under the same key: then it may be a `duplicate`, or
     /// `refused`.

@@ -24,6 +24,7 @@ pub mod schedules;
 pub mod sessions;
 pub mod timeline;
 pub mod tokens;
+pub mod upgrades;
 pub mod webhooks;
 pub mod workflows;
 

@@ -401,7 +401,7 @@ fn resume_left(service: &Service, id: &str) -> Answered<()> {
 }
 
 /// The problem of a run or a version that cannot be loaded.
-pub(super) fn recover_problem(error: RecoverError) -> ServeProblem {
+pub(in crate::serve) fn recover_problem(error: RecoverError) -> ServeProblem {
     if let Some(why) = error.damage() {
         return ServeProblem::new(ProblemKind::Damaged).detail(why);
     }

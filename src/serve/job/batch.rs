@@ -4,10 +4,11 @@ use super::{Progress, Worked};
 use crate::host::Acted;
 use crate::process::{Micros, Payload};
 use crate::run::Act;
-use crate::serve::access::Caller;
+use crate::serve::access::{Caller, Scope};
 use crate::serve::api::acts::act_problem;
 use crate::serve::api::reruns::{RetryRun, retry_now};
 use crate::serve::api::runs::{check_room, remove_now};
+use crate::serve::api::upgrades::upgrade_now;
 use crate::serve::idempotency::derived;
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
 use crate::serve::service::Service;
@@ -31,6 +32,7 @@ pub(in crate::serve) enum BatchAct {
     Resume,
     Signal { name: String, body: Value },
     Retry { from: Option<String>, version: Option<u64> },
+    Upgrade { version: u64 },
     Remove,
 }
 
@@ -49,7 +51,7 @@ pub(in crate::serve) struct Batch {
 pub(in crate::serve) struct RunOutcome {
     /// The run.
     pub(in crate::serve) run: String,
-    /// `recorded`, `left`, `duplicate`, `retried`, `removed` or `refused`.
+    /// `recorded`, `left`, `duplicate`, `retried`, `upgraded`, `unchanged`, `removed` or `refused`.
     pub(in crate::serve) outcome: String,
     /// The new run, if it was retried.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -141,7 +143,14 @@ fn acts(
 ) -> tokio::task::JoinHandle<Answered<RunOutcome>> {
     let (service, caller, act) = (Arc::clone(&progress.service), caller.clone(), Arc::clone(act));
     let (job, run) = (progress.id.clone(), run.to_owned());
-    tokio::spawn(async move { service.with_store(move |service| act_on(service, &caller, &job, &act, run)).await })
+    tokio::spawn(async move {
+        // Steps are executed again for it, as many at one time as for others.
+        let _turn = match &*act {
+            BatchAct::Upgrade { .. } => Arc::clone(&service.replays).acquire_owned().await.ok(),
+            _ => None,
+        };
+        service.with_store(move |service| act_on(service, &caller, &job, &act, run)).await
+    })
 }
 
 fn act_on(service: &Service, caller: &Caller, job: &str, act: &BatchAct, run: String) -> Answered<RunOutcome> {
@@ -156,6 +165,11 @@ fn act_on(service: &Service, caller: &Caller, job: &str, act: &BatchAct, run: St
             let begun = retry_now(service, caller, &run, Some(job), body)?;
             begun.is_durable(service)?;
             return Ok(outcome(run, "retried", Some(begun.id)));
+        }
+        BatchAct::Upgrade { version } => {
+            caller.check(Scope::Deploy)?;
+            let upgraded = upgrade_now(service, caller, &run, *version)?;
+            return Ok(outcome(run, &upgraded.outcome, None));
         }
         BatchAct::Remove => {
             remove_now(service, caller, &run)?;

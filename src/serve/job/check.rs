@@ -221,7 +221,7 @@ fn unknown(run: &str, why: impl Into<String>) -> RunChecked {
     RunChecked { run, outcome: "unknown".to_owned(), why, ..RunChecked::default() }
 }
 
-fn differs(run: &str, difference: Difference) -> RunChecked {
+pub(in crate::serve) fn differs(run: &str, difference: Difference) -> RunChecked {
     let from = difference.line;
     let (_, lines_max, chars_max) = SHOWN_MAX;
     let shown = |lines: Vec<String>| {

@@ -16,7 +16,7 @@ mod check;
 mod progress;
 
 pub(in crate::serve) use batch::{Batch, BatchAct, RUNS_MAX};
-pub(in crate::serve) use check::{CHECKED_MAX, Check};
+pub(in crate::serve) use check::{CHECKED_MAX, Check, differs};
 pub(in crate::serve) use progress::{Progress, Worked};
 
 use super::access::Caller;

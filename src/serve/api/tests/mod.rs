@@ -8,6 +8,7 @@ mod parts;
 mod ranges;
 mod reruns;
 mod rights;
+mod upgrades;
 
 use crate::host::Host;
 use crate::process::{
