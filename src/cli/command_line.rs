@@ -4,7 +4,7 @@ use super::args::settings::{Settings, Unset};
 use super::commands::{
     backup, build, cancel, check, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man,
     new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal,
-    status, token, top, trace, validate, verify,
+    status, token, top, trace, upgrade, validate, verify,
 };
 use super::report::error::UserError;
 use super::terminal::Colour;
@@ -94,6 +94,8 @@ pub(in crate::cli) enum Command {
     Retry(retry::Arguments),
     /// Start a new run from the first records of another.
     Fork(fork::Arguments),
+    /// Make a run that has not ended one of another version of its workflow.
+    Upgrade(upgrade::Arguments),
     /// Replay a run from its records and show the first step that diverges.
     Replay(replay::Arguments),
     /// Replay a run from its records and compare its snapshots.
@@ -167,6 +169,7 @@ impl Command {
             Self::Resume(command) => (&mut command.data, Some(&mut command.host)),
             Self::Retry(command) => (&mut command.new.data, Some(&mut command.new.host)),
             Self::Fork(command) => (&mut command.new.data, Some(&mut command.new.host)),
+            Self::Upgrade(command) => (&mut command.data, Some(&mut command.host)),
             Self::Replay(command) => (&mut command.data, Some(&mut command.host)),
             Self::Verify(command) => (&mut command.data, Some(&mut command.host)),
             Self::Doctor(command) => (&mut command.data, Some(&mut command.host)),

@@ -24,7 +24,7 @@ use command_line::{Command, CommandLine};
 use commands::{
     backup, build, cancel, check, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect,
     logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule,
-    serve, signal, status, token, top, trace, validate, verify,
+    serve, signal, status, token, top, trace, upgrade, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -65,6 +65,7 @@ pub fn main() -> ExitCode {
         Command::Resolve(command) => reported(resolve::resolve(&command, terminal), false, terminal),
         Command::Retry(command) => retry::retry(&command, terminal),
         Command::Fork(command) => fork::fork(&command, terminal),
+        Command::Upgrade(command) => reported(upgrade::upgrade(&command, terminal), command.json, terminal),
         Command::Replay(command) => reported(replay::replay(&command, terminal), command.json, terminal),
         Command::Verify(command) => reported(verify::verify(&command, terminal), command.json, terminal),
         Command::Rm(command) => reported(rm::rm(&command, terminal), command.json, terminal),

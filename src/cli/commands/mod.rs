@@ -41,6 +41,7 @@ pub(in crate::cli) mod status;
 pub(in crate::cli) mod token;
 pub(in crate::cli) mod top;
 pub(in crate::cli) mod trace;
+pub(in crate::cli) mod upgrade;
 pub(in crate::cli) mod validate;
 pub(in crate::cli) mod verify;
 
