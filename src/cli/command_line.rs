@@ -1,12 +1,13 @@
 //! The command line as clap reads it.
 
+use super::args::server;
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    backup, build, cancel, check, dev, doctor, engine, example, fork, graph, history, inbox, inspect, logs, ls, man,
-    new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule, serve, signal,
-    status, token, top, trace, upgrade, validate, verify,
+    backup, build, cancel, check, deploy, dev, doctor, engine, example, fork, graph, history, inbox, inspect, login,
+    logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule,
+    serve, signal, status, token, top, trace, upgrade, validate, verify,
 };
-use super::report::error::UserError;
+use super::report::error::{UserError, kind};
 use super::terminal::Colour;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueHint};
@@ -62,6 +63,12 @@ pub(in crate::cli) enum Command {
     Token(token::Arguments),
     /// Show when scheduled workflows are due, and change the schedules of a service.
     Schedule(schedule::Arguments),
+    /// Log in to a server: store its token for the commands that ask it.
+    Login(login::Arguments),
+    /// Log out of a server: remove its token here.
+    Logout(login::LogoutArguments),
+    /// Send workflows to a server, with their components, and activate them.
+    Deploy(deploy::Arguments),
     /// Replay recorded runs on a version of a service, before anybody uses it.
     Check(check::Arguments),
     /// List runs, the newest first.
@@ -160,7 +167,32 @@ impl Command {
         }
         let (mut settings, unusable) = Settings::read(config, matches!(self, Self::Doctor(_)))?;
         settings.fill(self.unset())?;
+        self.check_folder()?;
         Ok((settings, unusable))
+    }
+
+    /// Refuses to do in a folder what the environment may mean for a server.
+    fn check_folder(&self) -> Result<(), UserError> {
+        let (name, data) = match self {
+            Self::Run(command) => ("run", &command.data),
+            Self::Resume(command) => ("resume", &command.data),
+            Self::Retry(command) => ("retry", &command.new.data),
+            Self::Fork(command) => ("fork", &command.new.data),
+            Self::Replay(command) => ("replay", &command.data),
+            Self::Verify(command) => ("verify", &command.data),
+            Self::Ps(command) => ("ps", &command.data),
+            Self::Trace(command) => ("trace", &command.data),
+            Self::Rm(command) => ("rm", &command.data),
+            Self::Backup(command) => ("backup", &command.data),
+            _ => return Ok(()),
+        };
+        match server::of_environment().filter(|_| !data.is_flag) {
+            None => Ok(()),
+            Some(url) => {
+                let title = format!("`wfhost {name}` works on a data folder, and WFHOST_SERVER names {url}");
+                Err(UserError::new(kind::USAGE, title).hint("--data DIR names the folder; or unset WFHOST_SERVER"))
+            }
+        }
     }
 
     fn unset(&mut self) -> Unset<'_> {
@@ -169,22 +201,22 @@ impl Command {
             Self::Resume(command) => (&mut command.data, Some(&mut command.host)),
             Self::Retry(command) => (&mut command.new.data, Some(&mut command.new.host)),
             Self::Fork(command) => (&mut command.new.data, Some(&mut command.new.host)),
-            Self::Upgrade(command) => (&mut command.data, Some(&mut command.host)),
+            Self::Upgrade(command) => (&mut command.target.data, Some(&mut command.host)),
             Self::Replay(command) => (&mut command.data, Some(&mut command.host)),
             Self::Verify(command) => (&mut command.data, Some(&mut command.host)),
             Self::Doctor(command) => (&mut command.data, Some(&mut command.host)),
-            Self::Ls(command) => (&mut command.data, None),
+            Self::Ls(command) => (&mut command.target.data, None),
             Self::Ps(command) => (&mut command.data, None),
-            Self::Inbox(command) => (&mut command.data, None),
-            Self::Status(command) => (&mut command.data, None),
-            Self::Logs(command) => (&mut command.data, None),
-            Self::History(command) => (&mut command.data, None),
+            Self::Inbox(command) => (&mut command.target.data, None),
+            Self::Status(command) => (&mut command.target.data, None),
+            Self::Logs(command) => (&mut command.target.data, None),
+            Self::History(command) => (&mut command.target.data, None),
             Self::Trace(command) => (&mut command.data, None),
-            Self::Cancel(command) => (&mut command.act.data, None),
-            Self::Pause(command) => (&mut command.act.data, None),
-            Self::Signal(command) => (&mut command.act.data, None),
-            Self::Query(command) => (&mut command.data, None),
-            Self::Resolve(command) => (&mut command.act.data, None),
+            Self::Cancel(command) => (&mut command.act.target.data, None),
+            Self::Pause(command) => (&mut command.act.target.data, None),
+            Self::Signal(command) => (&mut command.act.target.data, None),
+            Self::Query(command) => (&mut command.target.data, None),
+            Self::Resolve(command) => (&mut command.act.target.data, None),
             Self::Rm(command) => (&mut command.data, None),
             Self::Serve(command) => {
                 let (data, host) = (Some(&mut command.data), Some(&mut command.host));
@@ -198,6 +230,7 @@ impl Command {
             | Self::Graph(graph::Arguments { cache, .. })
             | Self::Build(build::Arguments { cache, .. })
             | Self::Engine(engine::Arguments { cache, .. })
+            | Self::Deploy(deploy::Arguments { cache, .. })
             | Self::Inspect(inspect::Arguments { cache, .. })
             | Self::Push(push::Arguments { cache, .. }) => {
                 return Unset { cache: Some(cache), ..Unset::default() };
@@ -211,6 +244,8 @@ impl Command {
             }
             Self::Dev(command) => return Unset { host: Some(&mut command.host), ..Unset::default() },
             Self::Top(_)
+            | Self::Login(_)
+            | Self::Logout(_)
             | Self::Check(_)
             | Self::Example(_)
             | Self::New(_)

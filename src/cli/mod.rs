@@ -22,9 +22,9 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    backup, build, cancel, check, completions, dev, doctor, engine, example, fork, graph, history, inbox, inspect,
-    logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule,
-    serve, signal, status, token, top, trace, upgrade, validate, verify,
+    backup, build, cancel, check, completions, deploy, dev, doctor, engine, example, fork, graph, history, inbox,
+    inspect, login, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run,
+    schedule, serve, signal, status, token, top, trace, upgrade, validate, verify,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -49,6 +49,9 @@ pub fn main() -> ExitCode {
         Command::Serve(command) => reported(serve::serve(&command, terminal), false, terminal),
         Command::Token(command) => reported(token::token(&command), command.json(), terminal),
         Command::Schedule(command) => reported(schedule::schedule(&command, terminal), command.json(), terminal),
+        Command::Login(command) => reported(login::login(&command), false, terminal),
+        Command::Logout(command) => reported(login::logout(&command), false, terminal),
+        Command::Deploy(command) => reported(deploy::deploy(&command, terminal), command.json, terminal),
         Command::Check(command) => reported(check::check(&command, terminal), command.json, terminal),
         Command::Ls(command) => reported(ls::ls(&command, terminal), command.json, terminal),
         Command::Ps(command) => reported(ps::ps(&command, terminal), command.json, terminal),

@@ -72,6 +72,14 @@ const MEANT: &[(&[&str], &str)] = &[
 
 /// The same error with the command that was probably meant, if the given one is unknown.
 fn with_tip(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidArg)
+        && (given == "--server" || given.starts_with("--server="))
+        && error.kind() == ErrorKind::UnknownArgument
+    {
+        error.remove(ContextKind::SuggestedArg);
+        let tip = "this command works on a data folder or on files, and asks no server";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
     if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) {
         let aliased = MEANT.iter().find(|(names, _)| names.contains(&given.as_str())).map(|(_, meant)| *meant);
         let command = CommandLine::command();

@@ -41,6 +41,7 @@ pub struct HostBuilder {
     snapshots: crate::run::SnapshotPolicy,
     watcher: Option<Arc<dyn StorageWatcher>>,
     compiling: Option<CompileWatcher>,
+    retains: bool,
     parking: crate::run::ParkingPolicy,
     journal_bytes_max: Option<u64>,
     held_bytes_max: Option<u64>,
@@ -155,6 +156,15 @@ impl HostBuilder {
         self
     }
 
+    /// Keeps the bytes of the components of workflows that are loaded, for
+    /// [`Workflow::component_files`](super::Workflow::component_files); default: only if there is a
+    /// folder for them.
+    #[must_use]
+    pub fn retain_components(mut self) -> Self {
+        self.retains = true;
+        self
+    }
+
     /// Sets how long runs stay in the folder of durable runs after their end; default: for ever.
     /// A thread of the host removes them, which opens the folder at once.
     #[must_use]
@@ -253,6 +263,7 @@ impl HostBuilder {
             data,
             addresses,
             compiling: self.compiling,
+            retains: self.retains,
             kernel,
             scheduler: Mutex::new(Some(scheduler)),
             port,

@@ -121,6 +121,8 @@ struct Shared {
     addresses: Vec<String>,
     /// Receives notices when a component is compiled.
     compiling: Option<builder::CompileWatcher>,
+    /// The bytes of components are kept although there is no folder for them.
+    retains: bool,
     /// Compiled components by the digest of their bytes.
     components: Mutex<BTreeMap<[u8; 32], Component>>,
     /// Translations of sources, by a digest of each and of the engine.

@@ -121,6 +121,13 @@ impl Host {
         self.shared.kernel.parked_run(id)
     }
 
+    /// Returns what a run of this host does at this moment. `None` if it is parked, or not here.
+    pub fn status_of(&self, id: &str) -> Option<super::control::RunStatus> {
+        let is_parked = self.parked_run(id).is_some();
+        let run = (!is_parked).then(|| self.shared.kernel.run(id)).flatten()?;
+        Some(super::control::status(&self.shared.kernel, &run))
+    }
+
     /// Returns how many runs of this host are in memory, and how many are parked.
     pub fn run_counts(&self) -> (usize, usize) {
         (self.shared.kernel.runs().len(), self.shared.kernel.parked().len())

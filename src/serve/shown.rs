@@ -8,6 +8,8 @@ use super::service::Service;
 use crate::host::{Line, RunProjection, record_json};
 use crate::process::{Level, Pid};
 use crate::run::Record;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
 /// Characters of a text that is searched for.
@@ -38,6 +40,8 @@ pub(in crate::serve) struct Wanted {
     pub(in crate::serve) kinds: Option<String>,
     /// Only with this text, in small letters.
     pub(in crate::serve) text: Option<String>,
+    /// As the journal has them.
+    pub(in crate::serve) encoded: bool,
 }
 
 impl Wanted {
@@ -128,6 +132,11 @@ fn record_of(record: &Record, number: u64, wanted: &Wanted) -> Option<String> {
     };
     if !wanted.has_kind(kind) || wanted.pid.is_some_and(|wanted| pid != Some(wanted)) {
         return None;
+    }
+    if wanted.encoded {
+        let mut bytes = Vec::new();
+        record.encode(&mut bytes);
+        return Some(json!({ "number": number, "record": STANDARD.encode(bytes) }).to_string());
     }
     let text = record_json::record(usize::try_from(number).unwrap_or(usize::MAX), record).to_string();
     wanted.has_text(&text).then_some(text)

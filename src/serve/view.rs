@@ -5,7 +5,7 @@ use super::problem::{Answered, ProblemKind, ServeProblem};
 use super::query::rfc3339;
 use super::service::Service;
 use crate::host::{Outcome, RunManifest, Status};
-use crate::journal::Stored;
+use crate::journal::{QueuePlace, Stored};
 use crate::run::{Doing, Record};
 use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
 use serde::Serialize;
@@ -47,6 +47,20 @@ pub struct RunView {
     /// Why its records cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damage: Option<String>,
+    /// Its concurrency group.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Of one that waits for a place there: its `number`, how many are `waiting`, and the runs
+    /// `ahead` that have the places, at most ten.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub queue: Option<Value>,
+    /// The id of the operating system process that has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<u32>,
+    /// The number of its durable records; in a list only of one that has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records: Option<u64>,
 }
 
 /// A run with what happened in it.
@@ -66,8 +80,14 @@ pub struct RunDetail {
     /// The run that it was made from, if it is a retry or a fork.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub made_from: Option<MadeFrom>,
-    /// The number of its durable records.
-    pub records: u64,
+    /// The name of its workflow's file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+    /// Of one that this server has in memory: its `facts`, `processes`, `uncertain`, `queries` and
+    /// `signals` of this moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub live: Option<Value>,
     /// Its steps.
     #[schema(value_type = Vec<Object>)]
     pub steps: Vec<Value>,
@@ -160,7 +180,24 @@ impl Service {
             ended: stored.ended.map(rfc3339),
             labels: manifest.map(|manifest| manifest.notes.labels.clone()).unwrap_or_default(),
             damage: stored.damage.as_ref().map(ToString::to_string),
+            group: stored.group.as_ref().map(ToString::to_string),
+            queue: self.queue_of(stored).map(|place| json!(place)),
+            host: self.process_of(stored),
+            records: stored.status.map(|_| stored.records),
         }
+    }
+
+    /// The place of a run in the queue of its concurrency group, if it waits there.
+    fn queue_of(&self, stored: &Stored) -> Option<QueuePlace> {
+        let waits = stored.status.is_none() && stored.queued;
+        waits.then(|| self.store.queued_at(&stored.id).ok().flatten()).flatten()
+    }
+
+    /// The operating system process that has a run.
+    fn process_of(&self, stored: &Stored) -> Option<u32> {
+        stored.owner.filter(|_| stored.status.is_none())?;
+        let owner = self.store.owner_of(&stored.id).ok().flatten()?;
+        owner.alive.then_some(owner.pid)
     }
 
     /// What a run does. A parked one stays parked.
@@ -263,19 +300,22 @@ impl Service {
     /// A run with what happened in it.
     pub(in crate::serve) fn run_detail(&self, stored: &Stored, with_payloads: bool) -> Answered<RunDetail> {
         let manifest = self.manifest(&stored.id);
-        let run = self.run_view(stored, manifest.as_ref());
+        let mut run = self.run_view(stored, manifest.as_ref());
         let projection = self.projection(&stored.id)?;
         let mut outcome = projection
             .outcome(&stored.id)
             .filter(|_| stored.status.is_some())
             .map(|outcome| OutcomeView::of(&outcome, with_payloads));
-        let notes = manifest.map(|manifest| manifest.notes).unwrap_or_default();
+        let (file, notes) = manifest.map(|manifest| (manifest.file, manifest.notes)).unzip();
+        let notes = notes.unwrap_or_default();
         let state = projection.state();
         let inputs = state.started().and_then(|started| match &started.input {
             crate::process::Payload::Json(json) => Some(json.to_value()),
             _ => None,
         });
+        run.records = Some(state.counts().records);
         let is_open = stored.status.is_none();
+        let live = is_open.then(|| self.host.status_of(&stored.id)).flatten();
         let uncertain = if is_open { state.uncertain() } else { projection.given_up().to_vec() };
         let signals = if is_open { state.signals() } else { Vec::new() };
         Ok(RunDetail {
@@ -287,7 +327,8 @@ impl Service {
                 by: if origin.record == 0 { "retry" } else { "fork" },
                 record: Some(origin.record).filter(|record| *record > 0),
             }),
-            records: state.counts().records,
+            file,
+            live: live.map(|live| json!(live)),
             steps: projection.steps().iter().map(|step| step_json(step, with_payloads)).collect(),
             signals: signals.iter().map(|signal| json!(signal)).collect(),
             uncertain: uncertain.iter().map(|call| json!(call)).collect(),

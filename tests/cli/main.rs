@@ -22,6 +22,7 @@ mod inbox;
 mod kept;
 mod orphaned;
 mod registry;
+mod remote;
 mod repeating;
 mod running;
 mod scheduled;
@@ -68,7 +69,9 @@ fn command_in(data: &Path, arguments: &[&str]) -> Command {
     command.current_dir(root()).env("WFHOST_CACHE", cache()).env("WFHOST_DATA", data).env_remove("NO_COLOR");
     // The person who runs the tests may have settings too.
     command.env("WFHOST_CONFIG", "");
-    for variable in ["WFHOST_ALLOW_ADDRESS", "WFHOST_PROFILE", "WFHOST_SLOTS", "WFHOST_WORKERS"] {
+    for variable in
+        ["WFHOST_ALLOW_ADDRESS", "WFHOST_PROFILE", "WFHOST_SLOTS", "WFHOST_WORKERS", "WFHOST_SERVER", "WFHOST_TOKEN"]
+    {
         command.env_remove(variable);
     }
     command.args(arguments);

@@ -1,6 +1,6 @@
 //! The arguments of commands that change a run.
 
-use crate::cli::args::data::DataArguments;
+use crate::cli::args::target::TargetArguments;
 use crate::cli::args::values;
 use clap::Args;
 
@@ -12,7 +12,7 @@ pub(in crate::cli) struct ActArguments {
     #[arg(long, value_name = "ID", value_parser = values::act_id)]
     pub(in crate::cli) id: Option<String>,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
 }
 
 impl ActArguments {

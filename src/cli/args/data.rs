@@ -11,6 +11,9 @@ pub(in crate::cli) struct DataArguments {
     /// Folder of durable runs [default: `wfhost` in the user's data folder].
     #[arg(long, global = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(in crate::cli) data: Option<PathBuf>,
+    /// Whether a flag names it.
+    #[arg(skip)]
+    pub(in crate::cli) is_flag: bool,
 }
 
 impl DataArguments {

@@ -129,12 +129,14 @@ impl Settings {
         let named = std::env::var_os(config::VARIABLE).map(PathBuf::from);
         let path = named.or_else(config::default_path).filter(|path| path.exists());
         let file = path.map_or_else(|| Ok(Config::default()), |path| config::read(&path))?;
-        Ok(DataArguments { data: environment(|name| std::env::var_os(name))?.data.or(file.data) })
+        let data = environment(|name| std::env::var_os(name))?.data.or(file.data);
+        Ok(DataArguments { data, is_flag: false })
     }
 
     fn data(&mut self, data: &mut DataArguments) {
         let (environment, file) = (self.environment.data.take(), self.file.data.take());
-        let show = |folder: &Option<PathBuf>| json!(DataArguments { data: folder.clone() }.folder());
+        let show = |folder: &Option<PathBuf>| json!(DataArguments { data: folder.clone(), is_flag: false }.folder());
+        data.is_flag = data.data.is_some();
         data.data = self.choose("data", data.data.take(), environment, file, show);
     }
 

@@ -4,8 +4,9 @@
 //! act has an id, so that it takes effect once even if a host ends in the middle of it and another
 //! is asked.
 
-use crate::cli::args::data::DataArguments;
+use crate::cli::args::act::ActArguments;
 use crate::cli::commands::listing::status_name;
+use crate::cli::commands::target::Acted;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::journal::not_listening;
@@ -26,32 +27,19 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Carries out a request and reports it.
 pub(in crate::cli) fn perform(
-    data: &DataArguments,
+    act: &ActArguments,
     given: &str,
-    request: &dyn Fn(&Stored) -> Request,
+    request: &dyn Fn(&str) -> Request,
     says: impl FnOnce(&str) -> String,
 ) -> Result<Exit, CommandError> {
-    request_or_post(data, given, request, says, pending_note)
+    let Acted { run, is_done } = act.target.open()?.act(given, request)?;
+    say(&if is_done { says(&run) } else { pending_note(&run) });
+    Ok(Exit::Success)
 }
 
 /// The message about an act that is stored for a run.
 pub(in crate::cli) fn pending_note(id: &str) -> String {
     format!("{id} is not running: this is stored until it is resumed (wfhost resume {id})")
-}
-
-/// Carries out a request and reports that, or that it was stored because the run is not running.
-pub(in crate::cli) fn request_or_post(
-    data: &DataArguments,
-    given: &str,
-    request: &dyn Fn(&Stored) -> Request,
-    says: impl FnOnce(&str) -> String,
-    pending: impl FnOnce(&str) -> String,
-) -> Result<Exit, CommandError> {
-    let (runs, stored) = data.find(given)?;
-    let id = stored.id.to_string();
-    let is_done = was_performed(ask(&runs, stored, request)?)?;
-    say(&if is_done { says(&id) } else { pending(&id) });
-    Ok(Exit::Success)
 }
 
 /// Returns whether a host carried out the request; otherwise it is stored for the run.
@@ -81,31 +69,31 @@ pub(in crate::cli) enum RequestOutcome {
 pub(in crate::cli) fn ask(
     runs: &Runs,
     mut stored: Stored,
-    request: &dyn Fn(&Stored) -> Request,
+    request: &dyn Fn(&str) -> Request,
 ) -> Result<RequestOutcome, CommandError> {
     let id = stored.id.to_string();
     let mut was_asked = false;
     for _ in 0..TRIES_MAX {
         match runs.ownership(&stored)? {
             // A host that ends with its run may end before it answers.
-            Ownership::Ended if was_asked && was_recorded(runs, &id, &request(&stored))? => {
+            Ownership::Ended if was_asked && was_recorded(runs, &id, &request(&id))? => {
                 return Ok(RequestOutcome::Answered(Answer::Done));
             }
             Ownership::Ended => return Err(ended_error(&stored).into()),
             Ownership::Orphaned => {
-                if post(runs, &id, request(&stored))? {
+                if post(runs, &id, request(&id))? {
                     return Ok(RequestOutcome::Posted);
                 }
             }
             Ownership::Owned(owner) => {
-                let asked = runs.ask(&owner, |host| host.ask(request(&stored)));
+                let asked = runs.ask(&owner, |host| host.ask(request(&id)));
                 match asked {
                     Ok(Some(answer)) => return Ok(RequestOutcome::Answered(answer)),
                     Ok(None) => {}
-                    Err(ControlError::Silent { .. }) if matches!(request(&stored), Request::Query { .. }) => {
+                    Err(ControlError::Silent { .. }) if matches!(request(&id), Request::Query { .. }) => {
                         return Ok(RequestOutcome::Silent(owner.pid));
                     }
-                    Err(error) => return Err(uncertain_act(error, owner.pid, &id, request(&stored).id()).into()),
+                    Err(error) => return Err(uncertain_act(error, owner.pid, &id, request(&id).id()).into()),
                 }
                 was_asked = true;
             }

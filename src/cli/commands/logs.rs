@@ -1,17 +1,12 @@
 //! `wfhost logs`.
 
-use crate::cli::args::data::DataArguments;
+use crate::cli::args::target::TargetArguments;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{CommandError, UserError, kind};
-use crate::cli::report::journal::{FULL, FULL_HINT};
+use crate::cli::report::error::CommandError;
 use crate::cli::report::reasons;
-use crate::cli::report::unresponsive::silent;
-use crate::cli::store::{LiveStatus, Ownership, POLL_EVERY, POLLS_MAX, Runs, live_status};
-use crate::cli::table::{clock, counted, rfc3339};
-use crate::cli::terminal::{Terminal, printable, printable_json, say, unwritable};
-use crate::host::control::{Answer, Answers};
-use crate::host::{Line, RunProjection, Status};
-use crate::journal::Stored;
+use crate::cli::table::{clock, rfc3339};
+use crate::cli::terminal::{Terminal, printable, printable_json, unwritable};
+use crate::host::Line;
 use crate::process::Level;
 use crate::workflow::interpreter::progress::Progress;
 use clap::Args;
@@ -45,13 +40,13 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
 }
 
 pub(in crate::cli) fn logs(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
-    let (runs, stored) = command.data.find(&command.run)?;
     let writer = Writer { json: command.json, all: command.all, terminal };
-    match show(&runs, &stored, command, &writer) {
+    let target = command.target.open()?;
+    match target.log(&command.run, command.follow, terminal, &mut |line| writer.line(line)) {
         // The reader has what it wanted.
         Err(CommandError::Internal(error)) if is_broken_pipe(&error) => Ok(Exit::Success),
         other => other,
@@ -60,110 +55,6 @@ pub(in crate::cli) fn logs(command: &Arguments, terminal: Terminal) -> Result<Ex
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
-}
-
-fn show(runs: &Runs, stored: &Stored, command: &Arguments, writer: &Writer) -> Result<Exit, CommandError> {
-    let mut projection = RunProjection::default();
-    // Watching begins first, so that it covers what was not yet written.
-    let mut watched = if command.follow { watch(runs, &stored.id, writer.terminal)? } else { None };
-    let recorded = watched.as_ref().map(Answers::records);
-    for record in runs.records(&stored.id, recorded)? {
-        let mut failed = Ok(());
-        projection.apply(&record, &mut |line| {
-            if failed.is_ok() {
-                failed = writer.line(&line);
-            }
-        });
-        failed?;
-    }
-    let Some(watched) = &mut watched else {
-        if !command.follow {
-            return Ok(Exit::Success);
-        }
-        let (now, ownership) = settled(runs, &stored.id)?;
-        return Ok(unwatched(&now, &ownership));
-    };
-    for answer in watched {
-        match answer? {
-            Answer::Event(event) => {
-                if let Some(line) = projection.apply_event(&event) {
-                    writer.line(&line)?;
-                }
-            }
-            Answer::Dropped(count) => {
-                let dropped = counted(count, "event was", "events were");
-                say(&format!("({dropped} dropped: the output was slower than the run)"));
-            }
-            Answer::Ended(outcome) if outcome.status == Status::Suspended => {
-                return Ok(unfinished("the host released it", &stored.id));
-            }
-            Answer::Ended(outcome) => {
-                say(&format!("the run {}", json!(outcome.status).as_str().unwrap_or_default()));
-                return Ok(Exit::Success);
-            }
-            _ => {}
-        }
-    }
-    // The host has ended; the store knows the state of the run.
-    match settled(runs, &stored.id)? {
-        (now, Ownership::Orphaned) => Ok(unfinished("the host died", &now.id)),
-        (now, ownership) => Ok(unwatched(&now, &ownership)),
-    }
-}
-
-/// A run and its ownership, once its host has ended or answers: a host that ends closes its socket
-/// before it releases its runs, and a host that starts owns a run before it listens.
-fn settled(runs: &Runs, id: &str) -> Result<(Stored, Ownership), CommandError> {
-    let mut looks = 0;
-    loop {
-        let stored = runs.find(id)?;
-        let ownership = runs.ownership(&stored)?;
-        looks += 1;
-        if !matches!(ownership, Ownership::Owned(_)) || looks == POLLS_MAX {
-            return Ok((stored, ownership));
-        }
-        match live_status(runs, &stored, &ownership)? {
-            LiveStatus::Status(_) => return Ok((stored, ownership)),
-            LiveStatus::Silent(process) => {
-                let (title, hint) = silent(id, process);
-                return Err(UserError::new(kind::HOST_FAULT, title).hint(hint).into());
-            }
-            LiveStatus::Gone => {}
-        }
-        std::thread::sleep(POLL_EVERY);
-    }
-}
-
-/// Reports a run that was to be followed and cannot be watched.
-fn unwatched(stored: &Stored, ownership: &Ownership) -> Exit {
-    let id = &stored.id;
-    match (stored.status, ownership) {
-        (Some(status), _) => {
-            say(&format!("the run {}", status.name()));
-            Exit::Success
-        }
-        (None, Ownership::Owned(owner)) => {
-            say(&format!("the run continues in process {}; to follow it there: wfhost logs -f {id}", owner.pid));
-            Exit::Cancelled
-        }
-        (None, _) => unfinished("it is not running", id),
-    }
-}
-
-/// Reports that a run is unfinished and not running.
-fn unfinished(why: &str, id: &str) -> Exit {
-    say(&format!("{why}; the run is unfinished: wfhost resume {id}"));
-    Exit::Cancelled
-}
-
-/// Watches a run that a host has, and says where nothing goes on in it.
-fn watch(runs: &Runs, id: &str, terminal: Terminal) -> Result<Option<Answers>, CommandError> {
-    let (_, Ownership::Owned(owner)) = settled(runs, id)? else { return Ok(None) };
-    let Some((host, answers)) = runs.ask(&owner, |host| Ok((host.clone(), host.watch(id)?)))? else { return Ok(None) };
-    if host.is_stalled() {
-        say(&terminal.warning_text(FULL, Some(FULL_HINT)));
-    }
-    Ok(Some(answers))
 }
 
 struct Writer {

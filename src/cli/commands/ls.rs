@@ -1,46 +1,16 @@
 //! `wfhost ls`.
 
-use crate::cli::args::data::DataArguments;
+use crate::cli::args::target::TargetArguments;
 use crate::cli::args::values::{self, Since};
-use crate::cli::commands::listing::{queue_place, queue_text, run_json, status_name};
+use crate::cli::commands::listing::{queue_text, status_name};
+use crate::cli::commands::target::{ListWanted, Listed, Row, State};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
-use crate::cli::store::{Ownership, OwnershipCache, Runs};
+use crate::cli::store::Ownership;
 use crate::cli::table::{Table, moment, took};
 use crate::cli::terminal::{Terminal, print, print_json, say};
-use crate::host::control::{Answer, Client, Request, RunState};
-use crate::journal::{Filter, Journal as _, QueuePlace, Stored};
-use crate::run::EndStatus;
-use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
-
-/// The status of a run.
-#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum State {
-    /// A host executes it, even if it only waits.
-    Running,
-    /// A host executes it, and everything in it is waiting for a signal, a timer or a reply.
-    Waiting,
-    /// A host executes it, and an operator has paused it.
-    Paused,
-    /// It waits for a place in its concurrency group, whether or not a host executes it.
-    Queued,
-    /// It has not ended and is not running: `wfhost resume` continues it.
-    Suspended,
-    /// It has not ended and cannot be resumed: its records are damaged.
-    Damaged,
-    /// It produced its outputs.
-    Succeeded,
-    /// It ended with a problem.
-    Failed,
-    /// It was cancelled.
-    Cancelled,
-    /// It was cancelled because it took too long.
-    TimedOut,
-}
+use clap::Args;
+use serde_json::Value;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -80,7 +50,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
 }
 
 /// Runs shown without `--limit`.
@@ -88,21 +58,17 @@ const ROWS_DEFAULT: u32 = 50;
 
 pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let limit = command.limit.or((!command.json).then_some(ROWS_DEFAULT));
-    let (rows, count) = match command.data.open()? {
-        Some(runs) => rows(&runs, command, limit)?,
-        None => (Vec::new(), 0),
-    };
+    let target = command.target.open()?;
+    let Arguments { status, name, since, .. } = command;
+    let (status, since) = (*status, since.map(|since| since.0));
+    let Listed { rows, count } = target.list(&ListWanted { status, name: name.as_deref(), since, limit })?;
     if command.json {
         let list: Vec<Value> = rows.iter().map(Row::to_json).collect();
         print_json(&list)?;
         return Ok(Exit::Success);
     }
     if rows.is_empty() {
-        say(&format!(
-            "no runs{} in {}",
-            if is_filtered(command) { " of that kind" } else { "" },
-            command.data.required()?.display()
-        ));
+        say(&format!("no runs{} in {}", if is_filtered(command) { " of that kind" } else { "" }, target.name()));
         return Ok(Exit::Success);
     }
     let mut table = Table::new(&["RUN", "WORKFLOW", "STATUS", "STARTED", "TOOK"]);
@@ -142,119 +108,4 @@ pub(in crate::cli) fn ls(command: &Arguments, terminal: Terminal) -> Result<Exit
 
 fn is_filtered(command: &Arguments) -> bool {
     command.status.is_some() || command.name.is_some() || command.since.is_some()
-}
-
-/// A run and its ownership.
-struct Row {
-    stored: Stored,
-    ownership: Ownership,
-    /// Its state, if its host reports one.
-    state: Option<&'static str>,
-    /// Its place in the queue of its concurrency group.
-    queue: Option<QueuePlace>,
-}
-
-impl Row {
-    fn to_json(&self) -> Value {
-        let mut value = run_json(&self.stored, &self.ownership);
-        if let Some(state) = self.state {
-            value["state"] = json!(state);
-        }
-        if let Some(place) = &self.queue {
-            value["queue"] = json!(place);
-        }
-        value
-    }
-}
-
-/// How long a host may take to report the states of its runs. Arbitrary: a list is not worth more;
-/// without an answer they are running.
-const STATES_WITHIN: Duration = Duration::from_secs(1);
-
-/// The states of the runs of live hosts, by id.
-fn states(owners: &OwnershipCache) -> BTreeMap<Arc<str>, &'static str> {
-    let ask = |host: Client| match host.ask_within(STATES_WITHIN, Request::Runs) {
-        Ok(Answer::Runs(facts)) => facts,
-        _ => Vec::new(),
-    };
-    let hosts = owners.0.values().flatten().filter_map(|owner| Client::recorded(owner.socket.as_deref()?));
-    std::thread::scope(|scope| {
-        let asked: Vec<_> = hosts.map(|host| scope.spawn(move || ask(host))).collect();
-        let facts = asked.into_iter().filter_map(|asked| asked.join().ok()).flatten();
-        facts.map(|facts| (Arc::clone(&facts.run), facts.state_name())).collect()
-    })
-}
-
-/// Checks that the workflow and inputs of a suspended run can still be read, and notes the damage
-/// in the journal if not. They are small and have a digest; the records are left to `status` and
-/// `doctor`.
-fn examine(runs: &Runs, stored: &mut Stored, ownership: &Ownership) {
-    // It may have been removed in the meantime.
-    if *ownership == Ownership::Orphaned
-        && stored.damage.is_none()
-        && let Ok(Err(why)) = runs.try_manifest(&stored.id)
-    {
-        // If the note cannot be written, the damage is found again next time.
-        let _ = runs.store.note_damage(&stored.id, &why);
-        stored.damage = Some(why.into());
-    }
-}
-
-/// The requested runs, and how many there would be without the limit.
-fn rows(runs: &Runs, command: &Arguments, limit: Option<u32>) -> Result<(Vec<Row>, u64), CommandError> {
-    let mut filter = Filter { name: command.name.clone(), ..Filter::default() };
-    filter.created_min = command.since.map(|since| since.0);
-    match command.status {
-        None => {}
-        Some(State::Running | State::Waiting | State::Paused | State::Suspended) => filter.ended = Some(false),
-        Some(State::Queued) => (filter.ended, filter.queued) = (Some(false), true),
-        Some(State::Damaged) => filter.damaged = true,
-        Some(State::Succeeded) => filter.status = Some(EndStatus::Succeeded),
-        Some(State::Failed) => filter.status = Some(EndStatus::Failed),
-        Some(State::Cancelled) => filter.status = Some(EndStatus::Cancelled),
-        Some(State::TimedOut) => filter.status = Some(EndStatus::TimedOut),
-    }
-    // The store does not know whether an unfinished run has a live host.
-    let is_wanted = |stored: &Stored, ownership: &Ownership| match command.status {
-        Some(State::Running | State::Waiting | State::Paused) => matches!(ownership, Ownership::Owned(_)),
-        Some(State::Queued) => stored.queued,
-        Some(State::Suspended) => *ownership == Ownership::Orphaned && stored.damage.is_none(),
-        Some(State::Damaged) => !matches!(ownership, Ownership::Owned(_)),
-        _ => true,
-    };
-    let is_exact = filter.ended.is_none() && !filter.damaged;
-    filter.limit = limit.filter(|_| is_exact);
-    let mut owners = OwnershipCache::default();
-    if matches!(command.status, Some(State::Damaged)) {
-        for mut stored in runs.store.list(&Filter { ended: Some(false), damaged: false, ..filter.clone() })? {
-            let ownership = owners.ownership(runs, &stored)?;
-            examine(runs, &mut stored, &ownership);
-        }
-    }
-    let mut rows = Vec::new();
-    for mut stored in runs.store.list(&filter)? {
-        let ownership = owners.ownership(runs, &stored)?;
-        examine(runs, &mut stored, &ownership);
-        if is_wanted(&stored, &ownership) {
-            let queue = queue_place(runs, &stored)?;
-            rows.push(Row { stored, ownership, state: None, queue });
-        }
-    }
-    let states = states(&owners);
-    for row in rows.iter_mut().filter(|row| matches!(row.ownership, Ownership::Owned(_))) {
-        row.state = states.get(&row.stored.id).copied();
-    }
-    let state = match command.status {
-        Some(State::Waiting) => Some(RunState::Waiting),
-        Some(State::Paused) => Some(RunState::Paused),
-        _ => None,
-    };
-    if let Some(state) = state {
-        rows.retain(|row| row.state == Some(state.name()));
-    }
-    let count = if is_exact { runs.store.count(&filter)? } else { rows.len() as u64 };
-    if let Some(limit) = limit {
-        rows.truncate(limit as usize);
-    }
-    Ok((rows, count))
 }

@@ -1,12 +1,11 @@
 //! `wfhost pause`.
 
 use crate::cli::args::act::ActArguments;
-use crate::cli::commands::acts::request_or_post;
+use crate::cli::commands::target::Acted;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
-use crate::cli::terminal::Terminal;
+use crate::cli::terminal::{Terminal, say};
 use crate::host::control::Request;
-use crate::journal::Stored;
 use clap::Args;
 
 #[derive(Args, Debug)]
@@ -27,8 +26,13 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) fn pause(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
     let Arguments { run, act } = command;
     let id = act.id();
-    let request = |run: &Stored| Request::Pause { run: run.id.to_string(), id: Some(id.clone()) };
-    let go_on = |id: &str| format!("`wfhost resume {id}` resumes it");
-    let left = |id: &str| format!("{id} is not running, and now `wfhost resume --all` skips it; {}", go_on(id));
-    request_or_post(&act.data, run, &request, |id| format!("{id} is paused; {}", go_on(id)), left)
+    let request = |run: &str| Request::Pause { run: run.to_owned(), id: Some(id.clone()) };
+    let Acted { run, is_done } = act.target.open()?.act(run, &request)?;
+    let go_on = format!("`wfhost resume {run}` resumes it");
+    say(&if is_done {
+        format!("{run} is paused; {go_on}")
+    } else {
+        format!("{run} is not running, and now `wfhost resume --all` skips it; {go_on}")
+    });
+    Ok(Exit::Success)
 }

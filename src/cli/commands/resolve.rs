@@ -8,7 +8,6 @@ use crate::cli::report::error::CommandError;
 use crate::cli::terminal::Terminal;
 use crate::host::control;
 use crate::host::control::Request;
-use crate::journal::Stored;
 use crate::process::Payload;
 use clap::Args;
 
@@ -51,12 +50,12 @@ pub(in crate::cli) fn resolve(command: &Arguments, _: Terminal) -> Result<Exit, 
         (None, true) => control::Resolve::Failed,
         (None, false) => control::Resolve::Resend,
     };
-    let request = |run: &Stored| Request::Resolve {
-        run: run.id.to_string(),
+    let request = |run: &str| Request::Resolve {
+        run: run.to_owned(),
         pid: call.pid,
         tag: call.tag,
         outcome: outcome.clone(),
         id: Some(id.clone()),
     };
-    perform(&act.data, run, &request, |id| format!("{id} has received the outcome of the call"))
+    perform(act, run, &request, |id| format!("{id} has received the outcome of the call"))
 }

@@ -136,7 +136,7 @@ fn unpause(runs: &Runs, stored: Stored, process: u32, session: &Session) -> Resu
             UserError::new(kind::WRONG_STATE, format!("the run {id} is already running, in process {process}"));
         return Err(refused.hint(format!("to see what it does: wfhost logs -f {id}")).into());
     }
-    acts::ask(runs, stored, &|run| Request::Unpause { run: run.id.to_string(), id: None })?;
+    acts::ask(runs, stored, &|run| Request::Unpause { run: run.to_owned(), id: None })?;
     session.close();
     say(&format!("{id} is resumed, in process {process}"));
     Ok(Exit::Success)

@@ -1,21 +1,20 @@
 //! `wfhost status`.
 
-use crate::cli::args::data::DataArguments;
-use crate::cli::commands::listing::{SILENT, queue_place, run_json, status_name};
+use crate::cli::args::target::TargetArguments;
+use crate::cli::commands::listing::{SILENT, run_json, status_name};
+use crate::cli::commands::target::RunView;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
 use crate::cli::report::hints::{check_first, retry_hint, with_changed};
-use crate::cli::report::journal::{FULL, FULL_HINT, removal_hint};
+use crate::cli::report::journal::removal_hint;
 use crate::cli::report::pending_acts::PendingAct;
-use crate::cli::report::unresponsive::from_records;
 use crate::cli::report::{pending_acts, reasons, waits};
-use crate::cli::store::{LiveStatus, Ownership, live_status};
+use crate::cli::store::Ownership;
 use crate::cli::table::{Table, counted, moment, rfc3339, took};
-use crate::cli::terminal::{Terminal, in_line, print, print_json, printable, say};
-use crate::host::component_store::ComponentStore;
+use crate::cli::terminal::{Terminal, in_line, print, print_json, printable};
 use crate::host::control::{RunState, RunStatus};
-use crate::host::{ChangedScript, RunManifest, RunProjection, stored_line};
-use crate::journal::{QueuePlace, Stored};
+use crate::host::{ChangedScript, stored_line};
+use crate::journal::QueuePlace;
 use crate::process::{Payload, Pid, ProblemClass};
 use crate::run::Origin;
 use crate::run::{Doing, EndStatus, SignalStatus, Uncertain, system_time};
@@ -60,62 +59,24 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
 }
 
 /// Scripts that have changed that are named. Arbitrary: a few lines.
 const NOTED_MAX: usize = 3;
 
 pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
-    let (runs, mut stored) = command.data.find(&command.run)?;
-    let ownership = runs.ownership(&stored)?;
-    let pending = if ownership == Ownership::Orphaned { runs.store.inbox_of(&stored.id)? } else { Vec::new() };
-    let pending = pending.iter().map(PendingAct::from).collect();
-    let answer = live_status(&runs, &stored, &ownership)?;
-    let silent = match answer {
-        LiveStatus::Silent(process) => Some(process),
-        _ => None,
-    };
-    let live = answer.status();
-    let (projection, damage) = match runs.readable_projection(&stored.id)? {
-        Ok(projection) => (projection, None),
-        Err(why) => (RunProjection::default(), Some(why)),
-    };
-    let about = runs.try_manifest(&stored.id)?;
-    // What the records say is shown although the run cannot be recovered.
-    let is_readable = damage.is_none();
-    let damage = damage.or_else(|| about.as_ref().err().cloned());
-    if let Some(why) = damage.as_ref().filter(|_| !matches!(ownership, Ownership::Owned(_))) {
-        // Lists show the damage too, if it can be written.
-        let _ = runs.store.note_damage(&stored.id, why);
-        stored.damage = Some(why.as_str().into());
-    }
-    if let Some(process) = silent {
-        let (title, hint) = from_records(process);
-        say(&terminal.warning_text(&title, Some(&hint)));
-    }
-    if live.as_ref().is_some_and(|live| live.facts.stalled) {
-        say(&terminal.warning_text(FULL, Some(FULL_HINT)));
-    }
-    let resume = runs.resume_command(&stored.id);
-    let manifest = about.ok();
-    let file = manifest.as_ref().map_or_else(|| "unknown".to_owned(), |manifest| manifest.file.clone());
-    let has_failed = matches!(stored.status, Some(EndStatus::Failed | EndStatus::TimedOut));
-    let scripts = manifest.filter(|_| has_failed).map(|manifest| (manifest, ComponentStore::of(&runs.folder)));
-    let changed = scripts.as_ref().map(|(manifest, stored)| ChangedScript::of(manifest, stored));
-    let silent = silent.is_some();
-    let queue = queue_place(&runs, &stored)?;
-    let view =
-        RunView { queue, resume, stored, ownership, projection, live, silent, pending, damage, is_readable, scripts };
+    let view = command.target.open()?.view(&command.run, terminal)?;
+    let changed = view.scripts.as_ref().map(|(manifest, stored)| ChangedScript::of(manifest, stored));
     if command.json {
-        print_json(&view.to_json(&file))?;
+        print_json(&view.to_json())?;
     } else {
-        print(&printable(&view.text(&file)))?;
+        print(&printable(&view.text()))?;
         for hint in view.hints() {
             terminal.hint(&hint);
         }
         for script in changed.iter().flatten().take(NOTED_MAX) {
-            let (id, with) = (&view.stored.id, with_changed(&file, script));
+            let (id, with) = (&view.stored.id, with_changed(&view.file, script));
             terminal.hint(&format!(
                 "{} has changed since the run began; to use the new one: wfhost retry {id} {with}",
                 script.file
@@ -154,28 +115,6 @@ fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
     value
 }
 
-/// All that is known of a run.
-struct RunView {
-    /// Its place in the queue of its concurrency group.
-    queue: Option<QueuePlace>,
-    /// The command that resumes it.
-    resume: String,
-    stored: Stored,
-    ownership: Ownership,
-    projection: RunProjection,
-    live: Option<RunStatus>,
-    /// Its host is alive and does not answer: the records are shown instead.
-    silent: bool,
-    /// For a run that is not running: what takes effect when it is recovered.
-    pending: Vec<PendingAct>,
-    /// Why its records, or what it was started with, cannot be read.
-    damage: Option<String>,
-    /// Its records can be read; else the projection is empty.
-    is_readable: bool,
-    /// Of one that has failed: where its scripts are stored.
-    scripts: Option<(RunManifest, ComponentStore)>,
-}
-
 impl RunView {
     /// The calls whose outcome is unknown.
     fn uncertain(&self) -> Vec<Uncertain> {
@@ -199,9 +138,9 @@ impl RunView {
         }
     }
 
-    fn to_json(&self, file: &str) -> Value {
+    fn to_json(&self) -> Value {
         let mut value = run_json(&self.stored, &self.ownership);
-        value["file"] = json!(file);
+        value["file"] = json!(self.file);
         if let Some(place) = &self.queue {
             value["queue"] = json!(place);
         }
@@ -261,8 +200,8 @@ impl RunView {
         value
     }
 
-    fn text(&self, file: &str) -> String {
-        let Self { stored, projection, live, .. } = self;
+    fn text(&self) -> String {
+        let Self { file, stored, projection, live, .. } = self;
         let mut text = String::new();
         let mut line = |name: &str, value: &str| {
             let _ = writeln!(text, "{name:<10} {value}");

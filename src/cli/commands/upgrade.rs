@@ -1,10 +1,11 @@
 //! `wfhost upgrade`.
 
-use crate::cli::args::data::DataArguments;
 use crate::cli::args::host::HostArguments;
-use crate::cli::args::server::ServerArguments;
+use crate::cli::args::http::{Ask, Server};
+use crate::cli::args::target::TargetArguments;
 use crate::cli::args::workflow::load_file;
 use crate::cli::commands::replay::difference_of;
+use crate::cli::commands::target::RemoteRuns;
 use crate::cli::commands::{acts, replaying};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
@@ -13,7 +14,6 @@ use crate::cli::terminal::{Terminal, print, print_json, printable};
 use crate::host::{DeployedVersion, Host, LoadError, Upgrade, UpgradeError, Workflow};
 use crate::journal::catalog::Deployments as _;
 use clap::Args;
-use http::Method;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -38,7 +38,7 @@ difference, as `wfhost replay --json` has it.
 
 Exit codes: 0 it is one of the version now, 1 it differs.")]
 pub(in crate::cli) struct Arguments {
-    /// Id of the run; in a data folder also a unique prefix of it.
+    /// Id of the run, or a unique prefix of it.
     pub(in crate::cli) run: String,
     /// The number of a version that was deployed, or a workflow file.
     #[arg(long, value_name = "VERSION|FILE", value_parser = target)]
@@ -47,9 +47,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    server: ServerArguments,
-    #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
     #[command(flatten)]
     pub(in crate::cli) host: HostArguments,
 }
@@ -70,10 +68,10 @@ fn target(text: &str) -> Result<Target, String> {
 }
 
 pub(in crate::cli) fn upgrade(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
-    if command.server.server.is_some() || std::env::var_os("WFHOST_SERVER").is_some() {
-        return on_server(command);
+    if let Some(url) = command.target.url() {
+        return on_server(command, RemoteRuns::new(Server::at(&url)?));
     }
-    let (runs, stored) = command.data.find(&command.run)?;
+    let (runs, stored) = command.target.data.find(&command.run)?;
     let id = stored.id.to_string();
     match runs.ownership(&stored)? {
         Ownership::Ended => return Err(acts::ended_error(&stored).into()),
@@ -85,7 +83,7 @@ pub(in crate::cli) fn upgrade(command: &Arguments, terminal: Terminal) -> Result
         Ownership::Orphaned => {}
     }
     drop(runs);
-    let host = replaying::host(&command.host, command.data.required()?, command.json)?;
+    let host = replaying::host(&command.host, command.target.data.required()?, command.json)?;
     let (workflow, version) = loaded(&host, &stored.name, &command.to)?;
     let number = version.map(|version| version.number);
     let upgraded = match host.upgrade(&workflow, &id, version) {
@@ -113,14 +111,15 @@ fn with_difference(mut told: Value, difference: Value) -> Value {
     told
 }
 
-fn on_server(command: &Arguments) -> Result<Exit, CommandError> {
+fn on_server(command: &Arguments, runs: RemoteRuns) -> Result<Exit, CommandError> {
     let Target::Version(number) = command.to else {
         let error =
             UserError::new(kind::USAGE, "a service upgrades runs to versions that were deployed, by their numbers");
         return Err(error.hint("--to 2").into());
     };
-    let path = ["runs", &command.run, "upgrade"];
-    let upgraded = command.server.ask(Method::POST, &path, &[], Some(&json!({ "to": number })))?;
+    let body = json!({ "to": number });
+    let upgrade = &mut |id: &str| Ok(runs.server.ask(Ask::post(&["runs", id, "upgrade"], &body))?.1);
+    let (_, upgraded) = runs.with_run(&command.run, upgrade)?;
     tell(command, &upgraded)?;
     Ok(Exit::Success)
 }

@@ -113,6 +113,11 @@ impl UserError {
         if self.status == "refused" { Exit::Usage } else { Exit::Cancelled }
     }
 
+    /// Returns whether it is of this kind.
+    pub(in crate::cli) fn is_of(&self, kind: &str) -> bool {
+        self.kind == kind
+    }
+
     /// Returns whether it is about a run that stays suspended.
     pub(in crate::cli) fn is_suspended(&self) -> bool {
         self.status == "suspended"

@@ -152,7 +152,8 @@ fn facts(kernel: &Kernel, run: &RunHandle) -> (RunFacts, Vec<crate::run::Process
     (facts, processes)
 }
 
-fn status(kernel: &Kernel, run: &RunHandle) -> RunStatus {
+/// What a run does at this moment.
+pub(in crate::host) fn status(kernel: &Kernel, run: &RunHandle) -> RunStatus {
     let (facts, processes) = facts(kernel, run);
     RunStatus { facts, processes, uncertain: run.uncertain(), queries: run.queries(), signals: run.signals() }
 }

@@ -34,6 +34,7 @@ mod socket_folder;
 #[cfg(test)]
 mod tests;
 
+pub(super) use carry_out::status;
 pub use client::{Answers, Client, ControlError};
 pub use protocol::{Answer, HostFacts, Refusal, Request, Resolve, RunFacts, RunState, RunStatus, VERSION};
 pub(super) use server::Control;

@@ -78,6 +78,12 @@ impl Workflow {
         &self.source
     }
 
+    /// Returns its components, by the names that its text gives them: each with the BLAKE3 of its
+    /// bytes in hexadecimal, and the bytes if its host keeps them.
+    pub fn component_files(&self) -> impl Iterator<Item = (&str, &str, Option<&Bytes>)> {
+        self.files.iter().map(|(source, file)| (source.as_str(), &*file.hash, file.bytes.as_ref()))
+    }
+
     /// Returns the components that failed when they were asked for their description, by source,
     /// each with the cause. They may run all the same.
     pub fn undescribed(&self) -> impl Iterator<Item = (&str, &Problem)> {
@@ -316,7 +322,7 @@ impl Loader<'_> {
         self.found.borrow_mut().insert(key.to_owned(), component.into_program());
         let file = ComponentFile {
             hash: hash.to_hex().as_str().into(),
-            bytes: self.host.stores_components().then_some(bytes),
+            bytes: self.host.retains_components().then_some(bytes),
             undescribed,
         };
         self.files.borrow_mut().insert(source.to_owned(), file);
@@ -395,9 +401,10 @@ impl Shared {
         }
     }
 
-    /// Returns whether components are stored for durable runs.
-    fn stores_components(&self) -> bool {
-        self.data.is_some()
+    /// Returns whether the bytes of components are kept: they are stored for durable runs, or
+    /// somebody asks for them.
+    fn retains_components(&self) -> bool {
+        self.retains || self.data.is_some()
     }
 }
 

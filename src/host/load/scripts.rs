@@ -64,7 +64,7 @@ impl Loader<'_> {
         self.found.borrow_mut().insert(source.to_owned(), Arc::new(component));
         let file = |bytes: Bytes, undescribed| ComponentFile {
             hash: blake3::hash(&bytes).to_hex().as_str().into(),
-            bytes: self.host.stores_components().then_some(bytes),
+            bytes: self.host.retains_components().then_some(bytes),
             undescribed,
         };
         let mut files = self.files.borrow_mut();
@@ -114,7 +114,7 @@ impl Loader<'_> {
         let resolved = self.add(&key, &source.value, Ready { component, ..ready });
         let file = ComponentFile {
             hash: hash.to_hex().as_str().into(),
-            bytes: self.host.stores_components().then_some(bytes),
+            bytes: self.host.retains_components().then_some(bytes),
             undescribed: None,
         };
         self.files.borrow_mut().insert(folders, file);

@@ -40,13 +40,19 @@ pub struct RangeParams {
     /// Records of a page: 1 to 1,000; 50 if it is not given.
     #[param(minimum = 1, maximum = 1000)]
     pub limit: Option<u32>,
+    /// Shows each as `number` and `record`: its bytes in the journal, in base64, for programs that
+    /// have this crate. Not with `q`.
+    pub encoded: bool,
 }
 
 impl RangeParams {
     fn wanted(&self) -> Answered<Wanted> {
-        let Self { from, to, pid, kind, q, .. } = self;
+        let Self { from, to, pid, kind, q, encoded, .. } = self;
+        if *encoded && q.is_some() {
+            return Err(query::unfit("q", "bytes have no text to look for"));
+        }
         let (from, pid) = (from.unwrap_or(1), pid.map(Pid));
-        Wanted { from, to: *to, pid, kinds: kind.clone(), text: q.clone() }.checked(false)
+        Wanted { from, to: *to, pid, kinds: kind.clone(), text: q.clone(), encoded: *encoded }.checked(false)
     }
 }
 
@@ -78,7 +84,7 @@ impl LogParams {
     fn wanted(&self) -> Answered<Wanted> {
         let Self { from, to, pid, kind, q, .. } = self;
         let (from, pid) = (from.unwrap_or(1), pid.map(Pid));
-        Wanted { from, to: *to, pid, kinds: kind.clone(), text: q.clone() }.checked(true)
+        Wanted { from, to: *to, pid, kinds: kind.clone(), text: q.clone(), encoded: false }.checked(true)
     }
 }
 

@@ -1,6 +1,6 @@
 //! `wfhost history`: the records of a run.
 
-use crate::cli::args::data::DataArguments;
+use crate::cli::args::target::TargetArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::brief::{cut, shown};
 use crate::cli::report::error::{CommandError, UserError, kind};
@@ -74,15 +74,14 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
 }
 
 /// Steps listed in a hint. Arbitrary: what a user reads.
 const STEPS_MAX: usize = 20;
 
 pub(in crate::cli) fn history(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
-    let (runs, stored) = command.data.find(&command.run)?;
-    let records = runs.records_of(&stored.id)?;
+    let records = command.target.open()?.records(&command.run)?;
     let chosen = choose(command, &records)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let written = if command.json { write_json(&mut out, &chosen) } else { write_text(&mut out, &records, &chosen) };

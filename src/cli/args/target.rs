@@ -1,0 +1,23 @@
+//! Where the runs are that a command is about: in a folder, or on a server.
+
+use super::data::DataArguments;
+use super::server;
+use clap::Args;
+
+/// The folder or the server.
+#[derive(Args, Debug, Clone, Default)]
+pub(in crate::cli) struct TargetArguments {
+    #[command(flatten)]
+    pub(in crate::cli) data: DataArguments,
+    /// URL of a server, in place of a data folder [default: `WFHOST_SERVER`, unless --data is
+    /// given]. The token is in `WFHOST_TOKEN`, or that of `wfhost login`.
+    #[arg(long, value_name = "URL", conflicts_with = "data", help_heading = "Host")]
+    pub(in crate::cli) server: Option<String>,
+}
+
+impl TargetArguments {
+    /// The URL of the server, if it is one.
+    pub(in crate::cli) fn url(&self) -> Option<String> {
+        self.server.clone().or_else(|| server::of_environment().filter(|_| !self.data.is_flag))
+    }
+}

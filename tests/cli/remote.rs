@@ -1,0 +1,268 @@
+//! The same commands on a folder and on the server of this folder: they print the same, and end
+//! alike.
+
+use super::command_in;
+use super::scheduled::{Server, prepared};
+use super::support::eventually;
+use serde_json::{Value, json};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
+use std::process::{Output, Stdio};
+
+const REVIEW: &str = "\
+name: review
+inputs: { text: string }
+steps:
+  - { id: count, set: \"${ .inputs.text | length }\" }
+  - { id: decision, wait: { signal: decide, title: \"Publish?\" } }
+outputs: { letters: \"${ .steps.count.output }\", decision: \"${ .steps.decision.output }\" }
+";
+
+const FAILS: &str = "\
+name: fails
+inputs: { n: { type: integer } }
+steps: [{ id: it, set: \"${ error(\\\"no \\\\(.inputs.n)\\\") }\" }]
+";
+
+/// A folder, its server, and a user who has logged in to it.
+struct Both {
+    data: PathBuf,
+    server: Server,
+    token: String,
+    home: tempfile::TempDir,
+    files: tempfile::TempDir,
+}
+
+impl Both {
+    fn new() -> Self {
+        let (data, files, token) = prepared(REVIEW);
+        std::fs::write(files.path().join("fails.yaml"), FAILS).unwrap();
+        let none = tempfile::tempdir().unwrap();
+        let server = Server::start(&data, none.path());
+        let both = Self { data, server, token, home: tempfile::tempdir().unwrap(), files: files };
+        let files = both.files.path().to_str().unwrap();
+        let (flow, fails) = (format!("{files}/flow.yaml"), format!("{files}/fails.yaml"));
+        let login = both.login(&both.token);
+        assert!(login.status.success(), "{}", said(&login));
+        let deployed = both.remote(&["deploy", &flow, &fails]);
+        assert_eq!(String::from_utf8_lossy(&deployed.stdout), "review@1\nfails@1\n", "{}", said(&deployed));
+        both
+    }
+
+    fn login(&self, token: &str) -> Output {
+        let mut command = command_in(&self.data, &["login", &self.server.url()]);
+        command.env("XDG_CONFIG_HOME", self.home.path()).env_remove("WFHOST_TOKEN");
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        std::io::Write::write_all(&mut child.stdin.take().unwrap(), format!("{token}\n").as_bytes()).unwrap();
+        child.wait_with_output().unwrap()
+    }
+
+    fn by(&self, arguments: &[&str], variables: &[(&str, &str)]) -> Output {
+        let mut command = command_in(&self.data, arguments);
+        command.env("XDG_CONFIG_HOME", self.home.path()).env_remove("WFHOST_TOKEN").env_remove("WFHOST_SERVER");
+        command.envs(variables.iter().copied()).stdin(Stdio::null()).output().unwrap()
+    }
+
+    fn local(&self, arguments: &[&str]) -> Output {
+        self.by(arguments, &[])
+    }
+
+    fn remote(&self, arguments: &[&str]) -> Output {
+        self.by(arguments, &[("WFHOST_SERVER", &self.server.url())])
+    }
+
+    /// Runs a command on both; both come to the same. Returns what the server's prints.
+    #[track_caller]
+    fn same(&self, arguments: &[&str]) -> String {
+        let (local, remote) = (self.local(arguments), self.remote(arguments));
+        assert_eq!(said(&remote), said(&local), "{arguments:?}");
+        said(&remote)
+    }
+
+    /// Runs a command on run `a` of the folder and on its twin `b` of the server, with the word `RUN`
+    /// in its place.
+    #[track_caller]
+    fn twins(&self, arguments: &[&str]) -> String {
+        let of = |run: &str| arguments.iter().map(|word| word.replace("RUN", run)).collect::<Vec<_>>();
+        let (a, b) = (of("twin-a"), of("twin-b"));
+        let local = self.local(&a.iter().map(String::as_str).collect::<Vec<_>>());
+        let remote = self.remote(&b.iter().map(String::as_str).collect::<Vec<_>>());
+        let remote = said(&remote).replace("twin-b", "twin-a");
+        assert_eq!(remote, said(&local), "{arguments:?}");
+        remote
+    }
+
+    /// Starts a run through the API, and waits until it is in this state.
+    fn start(&self, workflow: &str, id: &str, inputs: &Value, state: &str) {
+        let body = json!({ "run-id": id, "inputs": inputs }).to_string();
+        let path = format!("/v1/workflows/{workflow}/runs");
+        let (status, run) = self.server.ask(&self.token, "POST", &path, "", &body).unwrap();
+        assert_eq!(status, 201, "{run}");
+        eventually(|| {
+            let (_, run) = self.server.ask(&self.token, "GET", &format!("/v1/runs/{id}"), "", "")?;
+            (run["state"] == state).then_some(())
+        });
+    }
+}
+
+/// Exit code and both streams; the folder and the server are called alike.
+fn said(output: &Output) -> String {
+    super::transcript(output)
+}
+
+#[test]
+fn commands_print_the_same_of_a_folder_and_of_its_server() {
+    let both = Both::new();
+    for id in ["twin-a", "twin-b", "order-1"] {
+        both.start("review", id, &json!({ "text": "abc" }), "waiting");
+    }
+    both.start("fails", "bad-1", &json!({ "n": 7 }), "failed");
+
+    let listed = both.same(&["ls"]);
+    assert!(listed.contains("twin-a") && listed.contains("waiting") && listed.contains("bad-1"), "{listed}");
+    both.same(&["ls", "--json"]);
+    both.same(&["ls", "--status", "failed"]);
+    both.same(&["ls", "--status", "waiting", "--limit", "1"]);
+    assert!(both.same(&["ls", "--limit", "2"]).contains("and 2 more: --limit 4 shows them"));
+    both.same(&["ls", "--name", "fails", "--since", "1h"]);
+    assert!(both.same(&["status", "order-1"]).contains("waits for signal decide"));
+    // By a prefix that only one run has.
+    assert!(both.same(&["status", "ord"]).contains("order-1"));
+    both.same(&["status", "order-1", "--json"]);
+    assert!(both.same(&["status", "bad-1"]).contains("no 7"));
+    both.same(&["status", "bad-1", "--json"]);
+    assert!(both.same(&["status", "tw"]).contains("several runs begin with `tw`"));
+    assert!(both.same(&["status", "oder-1"]).contains("did you mean order-1?"));
+    both.same(&["query", "order-1"]);
+    assert!(both.same(&["query", "order-1", "nothing"]).starts_with("exit 2\n"));
+
+    for arguments in [&["history"][..], &["history", "--json", "--tail", "3"], &["logs"], &["logs", "--json", "--all"]]
+    {
+        both.same(&[arguments, &["bad-1"]].concat());
+    }
+    assert!(both.same(&["logs", "-f", "bad"]).contains("the run failed"));
+    both.same(&["history", "order-1", "--step", "decision"]);
+    assert!(both.same(&["inbox"]).contains("Publish?"));
+    both.same(&["inbox", "--json", "--kind", "signal"]);
+    both.same(&["inbox", "--older-than", "1h"]);
+
+    both.twins(&["pause", "RUN"]);
+    assert!(both.same(&["ls", "--status", "paused"]).contains("twin-b"));
+    let warned = both.twins(&["signal", "RUN", "decid", "1"]);
+    assert!(warned.contains("nothing waits for decid now; the run waits for: decide"), "{warned}");
+    both.twins(&["signal", "RUN", "decide", "{\"by\": \"Ann\"}", "--id", "one"]);
+    let conflict = both.twins(&["signal", "RUN", "decide", "{\"by\": \"Bob\"}", "--id", "one"]);
+    assert!(conflict.starts_with("exit 2\n"), "{conflict}");
+    both.twins(&["resolve", "RUN", "7", "--again"]);
+    both.twins(&["cancel", "RUN", "--reason", "withdrawn"]);
+    assert!(both.twins(&["signal", "RUN", "decide"]).contains("the run twin-a has ended"));
+    let mut follows = command_in(&both.data, &["logs", "-f", "order-1", "--server", &both.server.url()]);
+    let follows = follows.env("WFHOST_TOKEN", &both.token).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    assert!(both.remote(&["signal", "order-1", "decide", "true"]).status.success());
+    let followed = follows.unwrap().wait_with_output().unwrap();
+    assert_eq!(followed.status.code(), Some(0));
+    assert!(said(&followed).contains("the run succeeded"), "{}", said(&followed));
+    eventually(|| said(&both.remote(&["status", "order-1"])).contains("succeeded").then_some(()));
+    assert!(both.same(&["status", "order-1"]).contains(r#"outputs {"letters":3,"decision":true}"#));
+}
+
+#[test]
+fn a_login_is_checked_stored_and_removed() {
+    let both = Both::new();
+    let path = both.home.path().join("wfhost/servers.json");
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let stored: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(stored["servers"][both.server.url()]["token"], both.token);
+    assert_eq!(stored["last"], both.server.url());
+
+    // One that the server does not know is not stored.
+    let mut other = both.token.clone().into_bytes();
+    other.reverse();
+    let refused = both.login(&format!("wfh_{}", String::from_utf8(other).unwrap()));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("does not accept the token"), "{}", said(&refused));
+    assert_eq!(serde_json::from_slice::<Value>(&std::fs::read(&path).unwrap()).unwrap(), stored);
+
+    assert_eq!(both.by(&["ls", "--server", &both.server.url()], &[]).status.code(), Some(0));
+    let out = both.local(&["logout"]);
+    assert!(out.status.success(), "{}", said(&out));
+    let refused = both.by(&["ls", "--server", &both.server.url()], &[]);
+    assert!(said(&refused).contains("there is no token for http://127.0.0.1"), "{}", said(&refused));
+    assert_eq!(refused.status.code(), Some(2));
+    let refused = both.local(&["logout"]);
+    assert!(said(&refused).contains("there is no login"), "{}", said(&refused));
+}
+
+#[test]
+fn what_cannot_be_done_on_a_server_says_so() {
+    let both = Both::new();
+    let url = both.server.url();
+    for (arguments, why) in [
+        (&["verify", "x", "--server", &url][..], "works on a data folder"),
+        (&["ls", "--server", "http://10.1.2.3"], "would carry the token as plain text"),
+        (&["ls", "--server", "https://127.0.0.1:1"], "does not answer"),
+        (&["ls", "--server", &url.replace("http", "https")], "does not answer"),
+        (&["ls", "--server", &url, "--data", "/tmp/x"], "cannot be used with"),
+    ] {
+        let output = both.by(arguments, &[("WFHOST_TOKEN", &both.token)]);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", said(&output));
+        assert!(said(&output).contains(why), "{arguments:?}: {}", said(&output));
+    }
+    let output = both.remote(&["backup", "/tmp/nowhere"]);
+    assert!(said(&output).contains("`wfhost backup` works on a data folder, and WFHOST_SERVER names"));
+    assert_eq!(output.status.code(), Some(2));
+    // A folder that is named comes before the server of the environment.
+    let data = both.data.to_str().unwrap();
+    assert!(both.remote(&["verify", "x", "--data", data]).status.code() == Some(2));
+    assert!(!said(&both.remote(&["verify", "x", "--data", data])).contains("WFHOST_SERVER"));
+
+    // A token that lacks a scope.
+    let made = both.local(&["token", "create", "--name", "reader", "--scope", "runs:read"]);
+    let reader = String::from_utf8(made.stdout).unwrap();
+    let refused = both.by(&["cancel", "x", "--server", &url], &[("WFHOST_TOKEN", reader.trim())]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("runs:act"), "{}", said(&refused));
+    assert!(both.by(&["ls", "--server", &url], &[("WFHOST_TOKEN", reader.trim())]).status.success());
+}
+
+#[test]
+fn deploying_sends_what_is_missing_and_activates_what_was_expected() {
+    let both = Both::new();
+    let folder = tempfile::tempdir().unwrap();
+    let hello = super::root().join("guests/built/hello.wasm");
+    std::fs::copy(hello, folder.path().join("hello.wasm")).unwrap();
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).unwrap();
+        folder.path().join(name).to_str().unwrap().to_owned()
+    };
+    let greets =
+        "name: greets\ncomponents: { hello: ./hello.wasm }\nsteps:\n  - { id: it, uses: hello, with: { name: Ann } }\n";
+    let file = write("greets.yaml", greets);
+    let tells = |arguments: &[&str]| -> Value {
+        let output = both.remote(&[&["deploy", "--json"], arguments].concat());
+        assert!(output.status.success(), "{}", said(&output));
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()[0].take()
+    };
+    assert_eq!(tells(&[&file, "--dry-run"]), json!({ "fits": true, "name": "greets" }));
+    let first = tells(&[&file, "--note", "the first"]);
+    assert_eq!((&first["version"], &first["active"], &first["note"]), (&json!(1), &json!(true), &json!("the first")));
+    assert_eq!(tells(&[&file])["version"], 1);
+    both.start("greets", "greeted", &json!({}), "succeeded");
+    write("greets.yaml", &greets.replace("Ann", "Bob"));
+    let second = tells(&[&file, "--no-activate"]);
+    assert_eq!((&second["version"], &second["active"]), (&json!(2), &json!(false)));
+    let refused = both.remote(&["deploy", &file, "--expect-active", "7"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("version 1 is"), "{}", said(&refused));
+    assert_eq!(tells(&[&file, "--expect-active", "1"])["active"], true);
+
+    // If one file has a problem, none is sent.
+    write("greets.yaml", &greets.replace("Ann", "Cid"));
+    write("wrong.yaml", "name: wrong\nsteps: [{ id: it, stes: 1 }]\n");
+    let refused = both.remote(&["deploy", folder.path().to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(said(&refused).contains("wrong.yaml"), "{}", said(&refused));
+    let versions = both.server.ask(&both.token, "GET", "/v1/workflows/greets/versions", "", "").unwrap().1;
+    assert_eq!(versions.as_array().unwrap().len(), 2);
+}
