@@ -240,6 +240,7 @@ fn comparable(text: &str) -> Vec<String> {
         (r"\bwfh_[0-9a-f]+_[\w-]{43}_[0-9a-f]{8}\b", "[token]"),
         (r"/a/[\w-]{43}", "/a/[link]"),
         (r"(running|waiting|paused)  +\d+", "$1  [n]"),
+        (r"(?m), \d+\.\d [KM]iB$", ", [size]"),
         (r" {2,}", "  "),
     ];
     let filters = FILTERS.iter().map(|(pattern, stands)| (Regex::new(pattern).unwrap(), *stands));
