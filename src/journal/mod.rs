@@ -42,6 +42,7 @@ pub(crate) use sqlite::CopyError;
 pub use sqlite::{HostWatch, Sqlite, WeakSqlite};
 #[cfg(feature = "sqlite")]
 pub use statistics::{JournalStatistics, RunStatistics};
+pub(crate) use stored::pattern_fits;
 pub use stored::{
     Filter, ListPlace, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, Stored,
     StoredSnapshot,

@@ -122,10 +122,31 @@ impl Filter {
             && self.created_min.is_none_or(|at| run.created >= at)
             && self.created_before.is_none_or(|at| run.created < at)
             && self.id_prefix.as_ref().is_none_or(|prefix| run.id.starts_with(&**prefix))
+            && (self.workflows.is_empty() || self.workflows.iter().any(|pattern| pattern_fits(pattern, &run.name)))
             && self.labels.iter().all(has)
             && self.version.is_none_or(|version| new.version == Some(version))
             && self.after.is_none_or(|after| (run.created, run.row) < (after.created, after.row))
     }
+}
+
+/// Whether a name fits a pattern, in which `*` stands for any characters.
+pub(crate) fn pattern_fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else { return false };
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
 }
 
 /// How long ended runs are retained.
@@ -217,4 +238,27 @@ pub struct StoredSnapshot {
     pub key: Bytes,
     /// The state of the process; `None` if it is damaged.
     pub data: Option<Bytes>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_any_characters() {
+        for (pattern, name, expected) in [
+            ("order", "order", true),
+            ("order", "orders", false),
+            ("order*", "orders", true),
+            ("*", "", true),
+            ("billing-*", "billing-eu", true),
+            ("billing-*", "billing", false),
+            ("*-eu", "billing-eu", true),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "a1c2b", false),
+            ("a*a", "a", false),
+        ] {
+            assert_eq!(pattern_fits(pattern, name), expected, "{pattern} {name}");
+        }
+    }
 }

@@ -144,8 +144,8 @@ fn create(change: &Connection, new: &NewRun, owner: Option<i64>) -> rusqlite::Re
         names.execute(params![row, &**hash])?;
     }
     for (key, value) in &new.labels {
-        let mut label = change.prepare_cached("INSERT OR IGNORE INTO label (run, key, value) VALUES (?1, ?2, ?3)")?;
-        label.execute(params![row, &**key, &**value])?;
+        let insert = "INSERT OR IGNORE INTO label (run, key, value, created) VALUES (?1, ?2, ?3, ?4)";
+        change.prepare_cached(insert)?.execute(params![row, &**key, &**value, created])?;
     }
     Ok(Ok(Created { row, place, changed }))
 }

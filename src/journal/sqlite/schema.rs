@@ -46,7 +46,8 @@ ALTER TABLE run ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE run ADD COLUMN wake INTEGER;
 CREATE INDEX run_orphan ON run (run) WHERE owner IS NULL AND status IS NULL;
 CREATE INDEX run_group ON run (grp, queued, run) WHERE grp IS NOT NULL AND status IS NULL;
-CREATE INDEX run_version ON run (version) WHERE version IS NOT NULL;
+CREATE INDEX run_version ON run (version, created) WHERE version IS NOT NULL;
+CREATE INDEX run_damaged ON run (created) WHERE damage IS NOT NULL;
 CREATE TABLE workflow (
     version INTEGER PRIMARY KEY AUTOINCREMENT,
     name TEXT NOT NULL,
@@ -66,8 +67,15 @@ CREATE TABLE workflow (
     UNIQUE (name, digest)
 ) STRICT;
 CREATE TABLE active (name TEXT PRIMARY KEY, number INTEGER NOT NULL, since INTEGER NOT NULL, author TEXT NOT NULL) STRICT;
-CREATE TABLE label (run INTEGER NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, PRIMARY KEY (run, key)) STRICT, WITHOUT ROWID;
-CREATE INDEX label_value ON label (key, value, run);
+-- With the time of the run, by which lists are sorted.
+CREATE TABLE label (
+    run INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    value TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    PRIMARY KEY (run, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX label_value ON label (key, value, created, run);
 -- What runs wait for from people: signals, and the resolution of uncertain calls.
 CREATE TABLE waiting (
     run INTEGER NOT NULL,

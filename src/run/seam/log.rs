@@ -32,6 +32,9 @@ pub enum EndStatus {
 }
 
 impl EndStatus {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Succeeded, Self::Failed, Self::Cancelled, Self::TimedOut];
+
     /// The status that a root's ending and a run's result add up to. `late` is the allowed time, if
     /// the run was asked to end because it took longer.
     #[must_use]

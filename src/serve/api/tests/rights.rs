@@ -257,6 +257,7 @@ fn fitting(method: &str, path: &str) -> Option<Value> {
         ("PUT", "/v1/schedules/{name}") => schedule,
         ("PUT", "/v1/webhooks/{name}") => hook,
         ("POST", "/v1/runs/{id}/fork") => json!({ "at": 1 }),
+        ("POST", "/v1/runs/{id}/upgrade") => json!({ "to": 1 }),
         ("POST", "/v1/runs/{id}/links") => json!({ "signal": "approve" }),
         ("POST", "/v1/runs/{id}/uncertain/{pid}/{call}") => json!({ "outcome": "again" }),
         ("POST", "/v1/schedules/{name}/backfill") => {

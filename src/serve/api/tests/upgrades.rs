@@ -104,6 +104,9 @@ async fn a_version_that_does_something_else_is_refused_and_the_run_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(folder.path());
     server.begins("review", "open", json!({})).await;
+    while server.gets("/v1/runs/open").await.is(200)["state"] != "waiting" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     let before = kinds(&server, "open").await;
     let (renamed, asks) = (adds(&server, RENAMED), adds(&server, ASKS));
     let refused = upgrades(&server, "open", renamed).await;
