@@ -174,10 +174,6 @@ impl Command {
     /// Refuses to do in a folder what the environment may mean for a server.
     fn check_folder(&self) -> Result<(), UserError> {
         let (name, data) = match self {
-            Self::Run(command) => ("run", &command.data),
-            Self::Resume(command) => ("resume", &command.data),
-            Self::Retry(command) => ("retry", &command.new.data),
-            Self::Fork(command) => ("fork", &command.new.data),
             Self::Replay(command) => ("replay", &command.data),
             Self::Verify(command) => ("verify", &command.data),
             Self::Ps(command) => ("ps", &command.data),
@@ -197,10 +193,10 @@ impl Command {
 
     fn unset(&mut self) -> Unset<'_> {
         let (data, host) = match self {
-            Self::Run(command) => (&mut command.data, Some(&mut command.host)),
-            Self::Resume(command) => (&mut command.data, Some(&mut command.host)),
-            Self::Retry(command) => (&mut command.new.data, Some(&mut command.new.host)),
-            Self::Fork(command) => (&mut command.new.data, Some(&mut command.new.host)),
+            Self::Run(command) => (&mut command.target.data, Some(&mut command.host)),
+            Self::Resume(command) => (&mut command.target.data, Some(&mut command.host)),
+            Self::Retry(command) => (&mut command.new.target.data, Some(&mut command.new.host)),
+            Self::Fork(command) => (&mut command.new.target.data, Some(&mut command.new.host)),
             Self::Upgrade(command) => (&mut command.target.data, Some(&mut command.host)),
             Self::Replay(command) => (&mut command.data, Some(&mut command.host)),
             Self::Verify(command) => (&mut command.data, Some(&mut command.host)),

@@ -55,7 +55,7 @@ pub struct RunView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub queue: Option<Value>,
-    /// The id of the operating system process that has it.
+    /// The id of the operating system process that has it, if that is not this server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<u32>,
     /// The number of its durable records; in a list only of one that has ended.
@@ -193,11 +193,12 @@ impl Service {
         waits.then(|| self.store.queued_at(&stored.id).ok().flatten()).flatten()
     }
 
-    /// The operating system process that has a run.
+    /// The other process that has a run.
     fn process_of(&self, stored: &Stored) -> Option<u32> {
         stored.owner.filter(|_| stored.status.is_none())?;
-        let owner = self.store.owner_of(&stored.id).ok().flatten()?;
-        owner.alive.then_some(owner.pid)
+        let is_here = self.host.parked_run(&stored.id).is_some() || self.host.run_of(&stored.id).is_some();
+        let owner = (!is_here).then(|| self.store.owner_of(&stored.id).ok().flatten()).flatten()?;
+        (owner.alive && owner.pid != std::process::id()).then_some(owner.pid)
     }
 
     /// What a run does. A parked one stays parked.

@@ -79,8 +79,8 @@ impl Both {
         said(&remote)
     }
 
-    /// Runs a command on run `a` of the folder and on its twin `b` of the server, with the word `RUN`
-    /// in its place.
+    /// Runs a command on a run by the folder, and on its twin by the server: their ids stand where
+    /// the command has `RUN`.
     #[track_caller]
     fn twins(&self, arguments: &[&str]) -> String {
         let of = |run: &str| arguments.iter().map(|word| word.replace("RUN", run)).collect::<Vec<_>>();
@@ -265,4 +265,59 @@ fn deploying_sends_what_is_missing_and_activates_what_was_expected() {
     assert!(said(&refused).contains("wrong.yaml"), "{}", said(&refused));
     let versions = both.server.ask(&both.token, "GET", "/v1/workflows/greets/versions", "", "").unwrap().1;
     assert_eq!(versions.as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn runs_are_started_made_anew_and_resumed_on_a_server() {
+    let both = Both::new();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("sums.yaml");
+    let sums = "name: sums\ninputs: { n: { type: integer }, who: { type: string, default: x } }\nsteps:\n  \
+        - { id: it, set: \"${ if .inputs.n > 5 then error(\\\"too much\\\") else .inputs.n + 1 end }\" }\n\
+        outputs: { sum: \"${ .steps.it.output }\", who: \"${ .inputs.who }\" }\n";
+    std::fs::write(&file, sums).unwrap();
+    let file = file.to_str().unwrap();
+    let done = both.twins(&["run", "-q", "--run-id", "RUN", file, "-i", "n=3", "-i", "who=7"]);
+    assert!(done.starts_with("exit 0\n") && done.contains("\"sum\": 4") && done.contains("\"who\": \"7\""), "{done}");
+    let failed = both.twins(&["run", "-q", "--run-id", "RUN-f", file, "-i", "n=7"]);
+    assert!(failed.starts_with("exit 1\n") && failed.contains("too much"), "{failed}");
+    let unfit = both.twins(&["run", "-q", "--run-id", "RUN-g", file, "-i", "n=1.5"]);
+    assert!(unfit.starts_with("exit 2\n"), "{unfit}");
+    let tells = |arguments: &[&str], code: i32| -> Value {
+        let output = both.remote(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    // The same command again is the same run.
+    let again = tells(&["run", "--json", "--run-id", "twin-b", file, "-i", "n=3", "-i", "who=7"], 0);
+    assert_eq!((&again["run"], &again["outputs"]["sum"]), (&json!("twin-b"), &json!(4)));
+    let refused = both.remote(&["run", "--run-id", "twin-b", file, "-i", "n=4"]);
+    assert!(refused.status.code() == Some(2) && said(&refused).contains("twin-b"), "{}", said(&refused));
+
+    // It was deployed for the run, and not activated.
+    let refused = both.remote(&["run", "sums", "-i", "n=1"]);
+    assert!(said(&refused).contains("has no workflow `sums`"), "{}", said(&refused));
+    assert_eq!(tells(&["run", "sums@1", "--json", "-i", "n=1"], 0)["outputs"]["sum"], 2);
+    let shown = both.remote(&["run", "fails", "-i", "n=2"]);
+    assert!(shown.status.code() == Some(1) && said(&shown).contains("no 2"), "{}", said(&shown));
+    for (arguments, why) in [
+        (&["run", "sums@1", "--durability", "none"][..], "the runs of a server are durable"),
+        (&["run", "sums@1", "--timeout", "5s"], "takes no --timeout"),
+        (&["run", "sums@1", "--allow-address", "localhost"], "takes no --allow-address"),
+        (&["run", "sums@9"], "has no workflow `sums@9`"),
+        (&["resume", "--all"], "resumes its runs by itself"),
+    ] {
+        let refused = both.remote(arguments);
+        assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+        assert!(said(&refused).contains(why), "{arguments:?}: {}", said(&refused));
+    }
+
+    let retried = tells(&["retry", "twin-b-f", "--json", "--input", "n=5", "--run-id", "second"], 0);
+    assert_eq!((&retried["run"], &retried["outputs"]["sum"]), (&json!("second"), &json!(6)));
+    assert!(said(&both.remote(&["retry", "twin-b-f", "--dry-run"])).contains("runs-again"));
+    assert_eq!(tells(&["fork", "twin-b", "--at", "1", "--json"], 0)["outputs"]["sum"], 4);
+    both.start("review", "order-2", &json!({ "text": "abc" }), "waiting");
+    assert!(both.remote(&["pause", "order-2"]).status.success());
+    assert!(said(&both.remote(&["resume", "order-2"])).contains("order-2 is resumed"));
+    assert!(said(&both.remote(&["ls", "--status", "paused"])).contains("no runs of that kind in http://"));
 }

@@ -134,26 +134,25 @@ pub(in crate::cli) fn server_url(text: &str) -> Result<Url, UserError> {
     }
 }
 
+/// The token for a server: that of the environment, or else that of the login there.
+pub(in crate::cli) fn token_for(url: &Url) -> Result<String, UserError> {
+    if let Some(token) = std::env::var("WFHOST_TOKEN").ok().filter(|token| !token.is_empty()) {
+        return Ok(token);
+    }
+    let name = named(url);
+    let login = Logins::read()?.servers.remove(&name);
+    login.map(|login| login.token).ok_or_else(|| {
+        UserError::new(kind::USAGE, format!("there is no token for {name}")).hint(format!(
+            "wfhost login {name} stores one; WFHOST_TOKEN gives one; on the server, `wfhost token create` makes one"
+        ))
+    })
+}
+
 impl Server {
     /// The server at this URL, with the token of the environment, or else that of the login there.
     pub(in crate::cli) fn at(text: &str) -> Result<Self, UserError> {
         let url = server_url(text)?;
-        let given = std::env::var("WFHOST_TOKEN").ok().filter(|token| !token.is_empty());
-        let token = match given {
-            Some(token) => token,
-            None => match Logins::read()?.servers.get(&named(&url)) {
-                Some(login) => login.token.clone(),
-                None => {
-                    return Err(UserError::new(kind::USAGE, format!("there is no token for {}", named(&url))).hint(
-                        format!(
-                            "wfhost login {} stores one; WFHOST_TOKEN gives one; on the server, `wfhost token \
-                             create` makes one",
-                            named(&url)
-                        ),
-                    ));
-                }
-            },
-        };
+        let token = token_for(&url)?;
         Self::with_token(url, &token)
     }
 

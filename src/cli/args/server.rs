@@ -1,11 +1,12 @@
 //! The server that a command asks.
 
-use super::http::{Ask, Body, Server};
+use super::http::{Ask, Body, Server, server_url};
 use super::logins::Logins;
 use crate::cli::report::error::UserError;
 use clap::Args;
 use http::Method;
 use serde_json::Value;
+use url::Url;
 
 /// Where a server listens unless it is told otherwise.
 const SERVER: &str = "http://127.0.0.1:7007";
@@ -28,10 +29,15 @@ pub(in crate::cli) fn of_environment() -> Option<String> {
 }
 
 impl ServerArguments {
+    /// The URL of the server.
+    pub(in crate::cli) fn url(&self) -> Result<Url, UserError> {
+        let last = || Ok::<_, UserError>(Logins::read()?.last.unwrap_or_else(|| SERVER.to_owned()));
+        server_url(&self.server.clone().or_else(of_environment).map_or_else(last, Ok)?)
+    }
+
     /// The server.
     pub(in crate::cli) fn open(&self) -> Result<Server, UserError> {
-        let last = || Ok::<_, UserError>(Logins::read()?.last.unwrap_or_else(|| SERVER.to_owned()));
-        Server::at(&self.server.clone().or_else(of_environment).map_or_else(last, Ok)?)
+        Server::at(self.url()?.as_str())
     }
 
     /// Asks the server: the path begins behind `/v1/`. Returns the answer's JSON.

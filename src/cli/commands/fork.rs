@@ -2,12 +2,14 @@
 
 use crate::cli::args::values::{self, Substitution};
 use crate::cli::commands::new_run::{ChangeArguments, NewArguments, Original, Started, new_run, rerun_error};
+use crate::cli::commands::remote_new::Rerunning;
 use crate::cli::exit::Exit;
 use crate::cli::store::runs_of;
 use crate::cli::terminal::Terminal;
 use crate::cli::watch::session::Session;
 use crate::host::{ForkOptions, Host, RunOptions};
 use clap::Args;
+use serde_json::json;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -39,6 +41,13 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn fork(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
+    if let Some(url) = command.new.target.url() {
+        let body = [("at", json!(command.at)), ("resend", json!(command.resend))];
+        let body = body.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let (others, changes) = (&command.others[..], &command.changes);
+        let rerun = Rerunning { verb: "fork", given: &command.run, body, others, changes, dry_run: false };
+        return rerun.on_server(&url, &command.new, terminal);
+    }
     let start = |session: &Session, host: &Host, run: &Original<'_>| {
         let Original { id, workflow, inputs, .. } = run;
         command.new.host.check_addresses(&runs_of(host)?, id, &session.invocation)?;

@@ -3,12 +3,11 @@
 use crate::cli::args::target::TargetArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
-use crate::cli::report::reasons;
-use crate::cli::table::{clock, rfc3339};
-use crate::cli::terminal::{Terminal, printable, printable_json, unwritable};
+use crate::cli::report::log_line::line_text;
+use crate::cli::table::rfc3339;
+use crate::cli::terminal::{Terminal, printable_json, unwritable};
 use crate::host::Line;
 use crate::process::Level;
-use crate::workflow::interpreter::progress::Progress;
 use clap::Args;
 use serde_json::{Value, json};
 use std::io::{self, ErrorKind, Write as _};
@@ -68,41 +67,13 @@ impl Writer {
         if !self.all && line.line.level < Level::Info {
             return Ok(());
         }
-        let text = if self.json { printable_json(&to_json(line).to_string()).into_owned() } else { self.text(line) };
+        let text = if self.json {
+            printable_json(&to_json(line).to_string()).into_owned()
+        } else {
+            line_text(line, &|colour, text| self.terminal.paint_out(colour, text))
+        };
         let mut out = io::stdout().lock();
         writeln!(out, "{text}").and_then(|()| out.flush()).map_err(unwritable)
-    }
-
-    fn text(&self, line: &Line) -> String {
-        let fields = match (&line.line.fields, line.progress()) {
-            (Some(fields), None) => format!(" {}", fields.as_str()),
-            _ => String::new(),
-        };
-        let mut text = format!("{}{fields}", line.line.text);
-        for detail in details(line) {
-            text.push('\n');
-            text.push_str(&detail);
-        }
-        let text = printable(&text).replace('\n', "\n    ");
-        let (level, colour) = match line.line.level {
-            Level::Trace => ("trace", "2"),
-            Level::Debug => ("debug", "2"),
-            Level::Info => ("info", "34"),
-            Level::Warn => ("warn", "33"),
-            Level::Error => ("error", "31"),
-        };
-        let level = self.terminal.paint_out(colour, &format!("{level:<5}"));
-        let process = if line.process.is_empty() { String::new() } else { format!("{}: ", printable(&line.process)) };
-        format!("{} {level} {process}{text}", clock(line.at))
-    }
-}
-
-/// The detail of a failure that a line reports, beyond its text.
-fn details(line: &Line) -> Vec<String> {
-    match line.progress() {
-        Some(Progress::Node(node)) => reasons::details(&node.error),
-        Some(Progress::Item(failure)) => failure.detail.into_iter().collect(),
-        _ => Vec::new(),
     }
 }
 

@@ -50,9 +50,12 @@ pub(in crate::cli) mod verify;
 // What several commands share.
 mod acts;
 mod copying;
+mod deploying;
 mod fitness;
 mod launch;
 mod listing;
 mod new_run;
+mod remote_new;
+mod remote_run;
 mod replaying;
 mod target;

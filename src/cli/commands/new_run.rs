@@ -1,9 +1,9 @@
 //! What `retry` and `fork` share: a new run made from an earlier one.
 
 use crate::base::processors;
-use crate::cli::args::data::DataArguments;
 use crate::cli::args::host::HostArguments;
 use crate::cli::args::inputs::INPUT_HINT;
+use crate::cli::args::target::TargetArguments;
 use crate::cli::args::values::{Substitution, by_name};
 use crate::cli::args::workflow::load_file;
 use crate::cli::args::{inputs, values};
@@ -45,7 +45,7 @@ pub(in crate::cli) struct NewArguments {
     #[arg(short, long)]
     pub(in crate::cli) quiet: bool,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
     #[command(flatten)]
     pub(in crate::cli) host: HostArguments,
 }
@@ -96,10 +96,10 @@ fn follow(
     slot: &mut Option<Host>,
     start: Start<'_>,
 ) -> Result<Exit, CommandError> {
-    let (runs, stored) = new.data.find(given)?;
+    let (runs, stored) = new.target.data.find(given)?;
     drop(runs);
     let mut warnings = Warnings::new();
-    let builder = new.host.host(processors()).on_compile(session.compiling()).data(new.data.required()?);
+    let builder = new.host.host(processors()).on_compile(session.compiling()).data(new.target.data.required()?);
     let host = slot.insert(builder.build().map_err(UserError::from)?);
     new.host.check(host, &mut warnings);
     new.host.check_cache(host, &mut warnings);

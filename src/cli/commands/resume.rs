@@ -1,10 +1,11 @@
 //! `wfhost resume`.
 
 use crate::base::processors;
-use crate::cli::args::data::DataArguments;
 use crate::cli::args::host::HostArguments;
+use crate::cli::args::target::TargetArguments;
 use crate::cli::commands::acts;
 use crate::cli::commands::launch::{note_queued, warn_of_uncertain};
+use crate::cli::commands::target::Acted;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::hints::retry_hint;
@@ -52,12 +53,15 @@ pub(in crate::cli) struct Arguments {
     #[arg(short, long)]
     pub(in crate::cli) quiet: bool,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
     #[command(flatten)]
     pub(in crate::cli) host: HostArguments,
 }
 
 pub(in crate::cli) fn resume(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
+    if command.target.url().is_some() {
+        return on_server(command).or_else(|error| error.report(command.json, terminal));
+    }
     let mut session = Session::new(command.json, command.quiet, None, terminal);
     session.invocation = command.host.invocation(session.invocation);
     let mut host = None;
@@ -73,6 +77,19 @@ pub(in crate::cli) fn resume(command: &Arguments, terminal: Terminal) -> anyhow:
     done.or_else(|stop| session.report_error(stop))
 }
 
+/// Unpauses a run of a server: what is not paused there goes on by itself.
+fn on_server(command: &Arguments) -> Result<Exit, CommandError> {
+    let Some(given) = command.run.as_deref().filter(|_| !command.host.chosen_addresses) else {
+        let refused = UserError::new(kind::USAGE, "a server resumes its runs by itself, with its own addresses");
+        return Err(refused.hint("`wfhost resume RUN --server URL` resumes a paused one").into());
+    };
+    let target = command.target.open()?;
+    let request = |run: &str| Request::Unpause { run: run.to_owned(), id: None };
+    let Acted { run, .. } = target.act(given, &request)?;
+    say(&format!("{run} is resumed"));
+    Ok(Exit::Success)
+}
+
 /// A host for the runs to recover.
 fn host<'a>(command: &Arguments, session: &mut Session, slot: &'a mut Option<Host>) -> Result<&'a Host, CommandError> {
     let mut warnings = Warnings::new();
@@ -81,7 +98,7 @@ fn host<'a>(command: &Arguments, session: &mut Session, slot: &'a mut Option<Hos
         .host(processors())
         .on_storage(session.storage())
         .on_compile(session.compiling())
-        .data(command.data.required()?);
+        .data(command.target.data.required()?);
     let host = slot.insert(builder.build().map_err(UserError::from)?);
     command.host.check(host, &mut warnings);
     command.host.check_cache(host, &mut warnings);
@@ -91,7 +108,7 @@ fn host<'a>(command: &Arguments, session: &mut Session, slot: &'a mut Option<Hos
 }
 
 fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Option<Host>) -> Result<Exit, CommandError> {
-    let (runs, stored) = command.data.find(given)?;
+    let (runs, stored) = command.target.data.find(given)?;
     let id = stored.id.to_string();
     match runs.ownership(&stored)? {
         Ownership::Ended => {
@@ -152,7 +169,7 @@ fn recover(host: &Host, workflow: &Workflow, id: &str, watcher: Option<Watcher>)
 
 /// Recovers all runs that are not running, except paused ones.
 fn all(command: &Arguments, session: &mut Session, slot: &mut Option<Host>) -> Result<Exit, CommandError> {
-    let waiting = match command.data.open()? {
+    let waiting = match command.target.data.open()? {
         Some(runs) => waiting(&runs)?,
         None => Vec::new(),
     };

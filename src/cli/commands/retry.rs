@@ -2,6 +2,7 @@
 
 use crate::cli::args::values::{self, Substitution};
 use crate::cli::commands::new_run::{ChangeArguments, NewArguments, Original, Started, new_run, rerun_error};
+use crate::cli::commands::remote_new::Rerunning;
 use crate::cli::exit::Exit;
 use crate::cli::report::hints::with_changed;
 use crate::cli::store::runs_of;
@@ -11,6 +12,7 @@ use crate::host::{Host, RetryOptions, RunOptions, Workflow};
 use crate::run::Record;
 use crate::workflow::interpreter::Rerun;
 use clap::Args;
+use serde_json::{Map, json};
 
 /// Scripts that are noted. Arbitrary: a few lines.
 const NOTED_MAX: usize = 3;
@@ -82,6 +84,14 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
+    if let Some(url) = command.new.target.url() {
+        let mut body = Map::new();
+        body.extend(command.from.as_ref().map(|step| ("from".to_owned(), json!(step))));
+        body.insert("new-keys".to_owned(), json!(command.new_keys));
+        let (others, changes) = (&command.others[..], &command.changes);
+        let rerun = Rerunning { verb: "retry", given: &command.run, body, others, changes, dry_run: command.dry_run };
+        return rerun.on_server(&url, &command.new, terminal);
+    }
     let again = command.from.clone().map_or(Rerun::Failed, Rerun::From);
     let start = |session: &Session, host: &Host, run: &Original<'_>| {
         let Original { id, workflow, inputs, .. } = run;

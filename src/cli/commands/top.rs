@@ -1,10 +1,13 @@
 //! `wfhost top`: what a server does, as a table that changes.
 
+use crate::cli::args::host::any_registry;
+use crate::cli::args::http::token_for;
+use crate::cli::args::server::ServerArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::table::Table;
 use crate::cli::terminal::{Terminal, unwritable};
-use crate::dispatch::http::{Client, HttpConfig, Permission, client, no_answer};
+use crate::dispatch::http::{Client, client, no_answer};
 use bytes::Bytes;
 use clap::Args;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -28,13 +31,12 @@ Examples:
   wfhost top --server https://flows.example.com --every 5
   wfhost top --once
 
-It reads the metrics of `wfhost serve` with the token in WFHOST_TOKEN, which needs the scope `metrics`. Rates are \
+It reads the metrics of `wfhost serve` with the token in WFHOST_TOKEN or that of the login, which needs the scope `metrics`. Rates are \
 those since the table before; the first table, and that of --once, has totals. Where the output is no terminal, each \
 table is appended.")]
 pub(in crate::cli) struct Arguments {
-    /// URL of the server [default: WFHOST_SERVER, or http://127.0.0.1:7007].
-    #[arg(long, value_name = "URL")]
-    pub(in crate::cli) server: Option<String>,
+    #[command(flatten)]
+    pub(in crate::cli) server: ServerArguments,
     /// Seconds between two tables: 1 to 3,600.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=3_600))]
     pub(in crate::cli) every: u64,
@@ -46,7 +48,7 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) fn top(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
     let fault = |error: std::io::Error| UserError::new(kind::HOST_FAULT, format!("no threads can be started: {error}"));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(fault)?;
-    let mut server = Server::new(command.server.clone())?;
+    let mut server = Server::new(&command.server)?;
     let mut before: Option<(Instant, Samples)> = None;
     loop {
         let now = Samples::read(&runtime.block_on(server.metrics())?);
@@ -78,23 +80,14 @@ struct Server {
 }
 
 impl Server {
-    fn new(server: Option<String>) -> Result<Self, UserError> {
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let server = server.or_else(|| variable("WFHOST_SERVER")).unwrap_or_else(|| "http://127.0.0.1:7007".to_owned());
-        let wrong = || UserError::new(kind::USAGE, format!("`{server}` is no URL of HTTP"));
-        let url = Url::parse(&server).and_then(|url| url.join("/metrics")).map_err(|_| wrong())?;
-        let host = url.host_str().filter(|_| matches!(url.scheme(), "http" | "https")).ok_or_else(wrong)?;
-        let host = host.trim_matches(['[', ']']);
-        let permission = match host.parse::<std::net::IpAddr>() {
-            Ok(address) => Permission::Network { address, prefix: if address.is_ipv4() { 32 } else { 128 } },
-            Err(_) => Permission::Host(host.to_owned()),
-        };
-        let config = Arc::new(HttpConfig { permissions: vec![permission], ..HttpConfig::default() });
-        let client = client(&config).map_err(|error| UserError::new(kind::HOST_FAULT, error.to_string()))?;
-        let token = variable("WFHOST_TOKEN").ok_or_else(|| {
-            UserError::new(kind::USAGE, "there is no token in WFHOST_TOKEN")
-                .hint("wfhost token create --name NAME --scope metrics")
-        })?;
+    fn new(server: &ServerArguments) -> Result<Self, UserError> {
+        let mut url = server.url()?;
+        let token = token_for(&url)?;
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().push("metrics");
+        }
+        let client = client(&Arc::new(any_registry()));
+        let client = client.map_err(|error| UserError::new(kind::HOST_FAULT, error.to_string()))?;
         Ok(Self { client, url, token })
     }
 

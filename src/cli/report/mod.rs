@@ -9,6 +9,7 @@ pub(in crate::cli) mod hints;
 pub(in crate::cli) mod host_log;
 pub(in crate::cli) mod invocation;
 pub(in crate::cli) mod journal;
+pub(in crate::cli) mod log_line;
 pub(in crate::cli) mod outcome;
 pub(in crate::cli) mod pending_acts;
 pub(in crate::cli) mod reasons;

@@ -1,11 +1,12 @@
 //! `wfhost run`.
 
 mod existing;
+mod remote;
 
 use crate::base::processors;
-use crate::cli::args::data::DataArguments;
 use crate::cli::args::host::HostArguments;
 use crate::cli::args::inputs::INPUT_HINT;
+use crate::cli::args::target::TargetArguments;
 use crate::cli::args::workflow::load_file;
 use crate::cli::args::{inputs, values};
 use crate::cli::commands::launch::{ANNOUNCE_WAIT_MAX, belongs_to_another_host, note_queued};
@@ -41,6 +42,9 @@ A run is durable: whatever ends this process, `wfhost resume RUN` continues the 
 --run-id the \
 same command can be repeated: it follows or resumes the existing run, or reports how it ended.
 
+With --server or WFHOST_SERVER the run is one of the server: a FILE is deployed there for it, and not activated; \
+a NAME is that of a deployed workflow. Its log is shown until it ends, and Ctrl-C ends only this command.
+
 Ctrl-C cancels the run cleanly; a second one ends it at once. On a terminal, Ctrl-C asks first if the run \
 is durable: c cancels \
 it, d suspends it until `wfhost resume`. SIGTERM suspends a durable run, and cancels any other.
@@ -72,7 +76,8 @@ Lines that guests and `call: log` write are shown neither with --json nor with -
     )
 )]
 pub(in crate::cli) struct Arguments {
-    /// The workflow file; `-` reads it from standard input.
+    /// The workflow file; `-` reads it from standard input. With a server also NAME or NAME@VERSION
+    /// of a deployed workflow.
     #[arg(value_hint = ValueHint::FilePath)]
     pub(in crate::cli) file: PathBuf,
     /// An input: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs). A value
@@ -97,7 +102,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(in crate::cli) durability: Option<DurabilityChoice>,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
     #[command(flatten)]
     pub(in crate::cli) host: HostArguments,
 }
@@ -114,6 +119,9 @@ pub(in crate::cli) enum DurabilityChoice {
 const UNFINISHED_MAX: u32 = 1_000;
 
 pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
+    if let Some(url) = command.target.url() {
+        return remote::run(command, &url, terminal).or_else(|error| error.report(command.json, terminal));
+    }
     let mut session = Session::new(command.json, command.quiet, command.timeout, terminal);
     session.invocation = command.host.invocation(session.invocation);
     let (host, workflow) = match prepare(command, &mut session) {
@@ -133,10 +141,10 @@ fn prepare(command: &Arguments, session: &mut Session) -> Result<(Host, Workflow
     let mut warnings = Warnings::new();
     let mut builder = command.host.host(processors()).on_storage(session.storage()).on_compile(session.compiling());
     if command.durability != Some(DurabilityChoice::None) {
-        match command.data.folder() {
+        match command.target.data.folder() {
             Some(folder) => builder = builder.data(folder),
             None if command.durability.is_some() || command.id.is_some() => {
-                command.data.required()?;
+                command.target.data.required()?;
             }
             None => warnings.push((
                 "the run is not durable: there is no home directory, and so no folder for it".to_owned(),

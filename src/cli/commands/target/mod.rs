@@ -12,6 +12,7 @@ mod server_view;
 
 pub(in crate::cli) use folder::Folder;
 pub(in crate::cli) use server::RemoteRuns;
+pub(in crate::cli) use server_view::declared;
 
 use crate::cli::args::http::Server;
 use crate::cli::args::target::TargetArguments;
@@ -85,8 +86,8 @@ pub(in crate::cli) trait Target {
     /// The durable records of a run.
     fn records(&self, given: &str) -> Result<Vec<Record>, CommandError>;
 
-    /// Gives the lines of a run's log to `take`. If it is followed also those to come, until the run
-    /// ends, and it is said how it ended.
+    /// Gives the lines of a run's log to `take`. If it is followed also those to come, until it ends,
+    /// and says how it ended.
     fn log(&self, given: &str, follow: bool, terminal: Terminal, take: TakeLine<'_>) -> Result<Exit, CommandError>;
 
     /// What the unfinished runs wait for from people, the longest wait first.

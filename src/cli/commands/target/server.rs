@@ -1,6 +1,6 @@
 //! The runs of a server.
 
-use super::server_view::{live, may_wait_for, row, unexpected};
+use super::server_view::{declared, live, may_wait_for, row, unexpected};
 use super::{
     Acted, Cancel, CancelOutcome, Cancelled, ListWanted, Listed, Row, RunView, State, TakeLine, Target, server_inbox,
 };
@@ -17,9 +17,11 @@ use crate::journal::catalog::{InboxFilter, WaitingRun};
 use crate::process::{Payload, Tag};
 use crate::run::Record;
 use crate::workflow::diagnostics::closest;
+use crate::workflow::model::Inputs;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use std::cell::OnceCell;
 
 /// Runs of a page.
 const PAGE: u32 = 1_000;
@@ -33,11 +35,13 @@ const CANDIDATES_MAX: u32 = 200;
 /// The runs of this server.
 pub(in crate::cli) struct RemoteRuns {
     pub(in crate::cli) server: Server,
+    /// The id of its process.
+    process: OnceCell<u32>,
 }
 
 impl RemoteRuns {
     pub(in crate::cli) fn new(server: Server) -> Self {
-        Self { server }
+        Self { server, process: OnceCell::new() }
     }
 
     /// Asks about a run by what was given, and if that is no id, by the id that begins with it.
@@ -60,6 +64,15 @@ impl RemoteRuns {
         }
     }
 
+    /// The inputs that the workflow of a run declares; none if it was not deployed.
+    pub(in crate::cli) fn inputs_of(&self, given: &str) -> Result<Inputs, CommandError> {
+        let (_, detail) = self.with_run(given, &mut |id| self.server.get(&["runs", id], &[]))?;
+        let (Some(name), Some(number)) = (detail["workflow"].as_str(), detail["version"].as_u64()) else {
+            return Ok(Inputs::default());
+        };
+        Ok(declared(&self.server.get(&["workflows", name, "versions", &number.to_string()], &[])?))
+    }
+
     /// The refusal of an act on a run, in the words that a folder has for it.
     fn explained(&self, id: &str, refused: Refused) -> CommandError {
         match &refused {
@@ -77,7 +90,17 @@ impl RemoteRuns {
     }
 
     pub(super) fn row(&self, id: &str) -> Result<Row, UserError> {
-        row(&self.server.get(&["runs", id], &[]).map_err(UserError::from)?)
+        self.row_of(&self.server.get(&["runs", id], &[]).map_err(UserError::from)?)
+    }
+
+    /// A run as the API shows it.
+    fn row_of(&self, value: &Value) -> Result<Row, UserError> {
+        row(value, || {
+            *self.process.get_or_init(|| {
+                let host = self.server.get(&["host"], &[]).ok();
+                host.and_then(|host| u32::try_from(host["pid"].as_u64()?).ok()).unwrap_or(0)
+            })
+        })
     }
 
     /// The id that begins with what was given.
@@ -270,7 +293,7 @@ impl Target for RemoteRuns {
             query.extend(cursor.map(|cursor| ("cursor", cursor)));
             let page = self.server.get(&["runs"], &query)?;
             for run in page["runs"].as_array().ok_or_else(|| unexpected("runs"))? {
-                let row = row(run)?;
+                let row = self.row_of(run)?;
                 if is_wanted(&row, wanted.status) {
                     rows.push(row);
                 }
@@ -292,7 +315,7 @@ impl Target for RemoteRuns {
 
     fn view(&self, given: &str, terminal: Terminal) -> Result<RunView, CommandError> {
         let (id, detail) = self.with_run(given, &mut |id| self.server.get(&["runs", id], &[]))?;
-        let Row { stored, ownership, queue, state } = row(&detail)?;
+        let Row { stored, ownership, queue, state } = self.row_of(&detail)?;
         let mut projection = RunProjection::default();
         self.each_record(&id, &mut |record| {
             projection.apply(&record, &mut |_| {});

@@ -9,7 +9,7 @@ use crate::journal::{Owner, QueuePlace, Stored};
 use crate::process::Timestamp;
 use crate::run::EndStatus;
 use crate::workflow::diagnostics::Diagnostics;
-use crate::workflow::model;
+use crate::workflow::model::{self, Inputs};
 use crate::workflow::syntax::{self, Source};
 use serde_json::Value;
 use std::sync::Arc;
@@ -33,17 +33,17 @@ pub(super) fn time(value: &Value, key: &str) -> Option<Timestamp> {
     Some(Timestamp(u64::try_from(at.as_microsecond()).unwrap_or(0)))
 }
 
-/// A run of a list.
-pub(super) fn row(value: &Value) -> Result<Row, UserError> {
+/// A run of a list. `server` is the process of the server.
+pub(super) fn row(value: &Value, server: impl FnOnce() -> u32) -> Result<Row, UserError> {
     let word = text(value, "state").ok_or_else(|| unexpected("state"))?;
     let status = EndStatus::named(word);
     let pid = value["host"].as_u64().and_then(|pid| u32::try_from(pid).ok());
     let state = OWNED.into_iter().find(|state| *state == word);
     // A run that waits for a place may have no host.
-    let is_owned = state.is_some() && (word != "queued" || pid.is_some());
+    let is_owned = state.is_some() && (word != "queued" || pid.is_some() || !value["queue"].is_null());
     let ownership = match (status, is_owned) {
         (Some(_), _) => Ownership::Ended,
-        (None, true) => Ownership::Owned(Owner { host: 0, pid: pid.unwrap_or(0), socket: None, alive: true }),
+        (None, true) => Ownership::Owned(Owner { host: 0, pid: pid.unwrap_or_else(server), socket: None, alive: true }),
         (None, false) => Ownership::Orphaned,
     };
     let stored = Stored {
@@ -93,6 +93,14 @@ pub(super) fn live(detail: &Value, row: &Row, projection: &RunProjection) -> Opt
     };
     let queries = run.exposed().map(|(name, _)| Arc::clone(name)).collect();
     Some(RunStatus { facts, processes: Vec::new(), uncertain, queries, signals: run.signals() })
+}
+
+/// The inputs that a version of the API declares.
+pub(in crate::cli) fn declared(version: &Value) -> Inputs {
+    let text = |key: &str| version[key].as_str().unwrap_or_default();
+    let source = Source::new(text("file"), text("source"));
+    let mut problems = Diagnostics::new(source.clone());
+    syntax::parse(&source, &mut problems).map(|root| model::read(&root, &mut problems).inputs).unwrap_or_default()
 }
 
 /// Returns whether a step of a workflow waits for a signal of this name, or of a name that only the
