@@ -91,7 +91,8 @@ impl RunManifest {
         }
     }
 
-    /// What the manifest of a run becomes when the run goes on with another version of its workflow.
+    /// What the manifest of a run becomes when the run goes on with another version of its
+    /// workflow.
     #[must_use]
     pub fn upgraded(&self, workflow: &Workflow, version: Option<DeployedVersion>) -> Self {
         let hash = |(source, file): (&String, &super::load::ComponentFile)| (source.clone(), file.hash.to_string());

@@ -118,9 +118,9 @@ impl From<StoreError> for UpgradeError {
 }
 
 impl Host {
-    /// Makes a durable run that has not ended one of another version of its workflow, if the version
-    /// does the same in all of its records. When this returns, that is durable. The run may be in
-    /// memory, parked, paused, or of no host.
+    /// Makes a durable run that has not ended one of another version of its workflow, if the
+    /// version does the same in all of its records. When this returns, that is durable. The run may
+    /// be in memory, parked, paused, or of no host.
     ///
     /// It waits on this thread: for the replay, and until no call of the run is at a handler.
     ///

@@ -150,9 +150,9 @@ pub trait Journal: Send + Sync + 'static {
     /// [`StoreError::Short`]: it has fewer durable records.
     fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError>;
 
-    /// Appends a record to a run that no living host owns, and replaces what a host needs to recover
-    /// it: both, or nothing. It is durable when this returns. Returns false, and changes nothing, if
-    /// the run has another number of records than is expected.
+    /// Appends a record to a run that no living host owns, and replaces what a host needs to
+    /// recover it: both, or nothing. It is durable when this returns. Returns false, and changes
+    /// nothing, if the run has another number of records than is expected.
     ///
     /// As for [`Self::recover`], it waits if this host itself is releasing the run.
     ///

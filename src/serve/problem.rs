@@ -123,8 +123,9 @@ pub struct ServeProblem {
     /// Digests of components that are missing.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub missing: Vec<String>,
-    /// The first step that differs, if a version of a workflow does not do what a run did: `record`,
-    /// `pid`, `step`, `scope`, `component`; with the scope `runs:payloads`, `expected` and `did`.
+    /// The first step that differs, if a version of a workflow does not do what a run did:
+    /// `record`, `pid`, `step`, `scope`, `component`; with the scope `runs:payloads`, `expected`
+    /// and `did`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub difference: Option<serde_json::Value>,

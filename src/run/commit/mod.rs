@@ -6,7 +6,7 @@
 //! [`reply`] and are recorded as [`arrivals`]. [`kernel`] holds all runs of a host, [`parking`]
 //! unloads the ones that wait, [`handle`] and [`acts`] are the way in for callers outside.
 //!
-//! Two imports from [`super::recovery`] are needed here: parked runs are recovered from their
+//! Imports from [`super::recovery`] are needed here: parked and held runs are recovered from their
 //! records ([`parking`]), and a step that a fault of the host has spoilt is rebuilt and tried
 //! again ([`stepping`]).
 

@@ -310,8 +310,8 @@ impl Record {
         Ok(record)
     }
 
-    /// Reads all records of a run, to go on with it. If the run was upgraded, its first record names
-    /// the programs and the grants that the run has now, and not those that it began with.
+    /// Reads all records of a run, to go on with it. If the run was upgraded, its first record
+    /// names the programs and the grants that the run has now, and not those that it began with.
     ///
     /// # Errors
     /// Fails if one of them cannot be read.

@@ -86,8 +86,8 @@ pub(in crate::cli) trait Target {
     /// The durable records of a run.
     fn records(&self, given: &str) -> Result<Vec<Record>, CommandError>;
 
-    /// Gives the lines of a run's log to `take`. If it is followed also those to come, until it ends,
-    /// and says how it ended.
+    /// Gives the lines of a run's log to `take`. If it is followed also those to come, until it
+    /// ends, and says how it ended.
     fn log(&self, given: &str, follow: bool, terminal: Terminal, take: TakeLine<'_>) -> Result<Exit, CommandError>;
 
     /// What the unfinished runs wait for from people, the longest wait first.

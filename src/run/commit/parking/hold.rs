@@ -1,7 +1,7 @@
 //! Holding a run: it has left the memory, and nobody recovers it until the holder lets it.
 //!
-//! A holder changes what the run is recovered with. It takes step 5 of the protocol of parking, with
-//! something in between: whoever needs the run meanwhile waits, as for any run that is being
+//! A holder changes what the run is recovered with. It takes step 5 of the protocol of parking,
+//! with something in between: whoever needs the run meanwhile waits, as for any run that is being
 //! recovered.
 
 use super::waking::{FromParked, Parked, Residency, Waking};
@@ -51,8 +51,8 @@ pub struct Former {
 }
 
 impl Kernel {
-    /// Holds a run. One that is in memory leaves it; a step in progress begins again when the run is
-    /// recovered.
+    /// Holds a run. One that is in memory leaves it; a step in progress begins again when the run
+    /// is recovered.
     ///
     /// # Errors
     /// Says why it cannot be held.
