@@ -210,10 +210,13 @@ fn tell(store: &Sqlite, run: &str, request: Request) -> Result<(), StoreError> {
         Err(StoreError::Unknown(_)) => None,
         owner => owner?,
     };
-    if let Some(Owner { alive: true, socket: Some(socket), .. }) = owner
-        && let Some(client) = Client::recorded(&socket)
+    if let Some(Owner { alive: true, socket: Some(socket), .. }) = &owner
+        && let Some(client) = Client::recorded(socket)
     {
         let _ = client.ask_within(ANSWER_TIME_MAX, request);
+    } else if owner.is_none_or(|owner| !owner.alive) {
+        // Its mail is for whoever takes it over.
+        store.announce_mail();
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ pub use processes::{Place, RunProcess, RunProcesses};
 pub use projection::{Line, RunProjection};
 pub use repeat::{ForkOptions, PreparedRetry, ReplayOptions, RerunError, RetryOptions};
 pub use retention::RetentionPolicy;
-pub use runs::{ActError, Acted, Resumed};
+pub use runs::{ActError, Acted, Resumed, TakeOver};
 pub use snapshots::VerifyRunError;
 pub use spans::{Flow, RunSpans, Span, SpanEnd, SpanId, SpanKind, TraceContext, TraceId, Traced};
 pub use start::{RunHandle, RunOptions};

@@ -3,10 +3,11 @@
 use super::control::{Client, ControlError, Refusal, Request, Resolve};
 use super::durable_watch::{DurableChange, DurableRecords};
 use super::{Host, RecoverError, RunHandle, RunManifest, RunOptions, Workflow};
-use crate::journal::{HostWatch, Journal as _, Posted, Sqlite, StoreError, Stored};
+use crate::journal::{Journal as _, Posted, Sqlite, StoreError, Stored, Wanted, WantedWatch};
 use crate::process::Micros;
 use crate::run::{Act, ActId, ParkedRun, Record, RecoveryError, Refused, Resolution};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use tokio::sync::broadcast;
@@ -23,6 +24,9 @@ const RECORDS_SEEN_MAX: u64 = 10_000;
 
 /// How long an act may take to be durable. A busy disk delays it.
 const DURABLE_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Workflows that are held loaded for the runs that are taken over. Arbitrary.
+const LOADED_MAX: usize = 64;
 
 /// The outcome of an act that counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,25 +178,54 @@ impl Host {
         Ok(())
     }
 
-    /// Recovers the runs of other hosts of the folder whenever one of them has ended, as
-    /// [`Self::resume_all`] does, on a thread for that, until the watch is dropped: drop it before
-    /// the host is suspended. What nobody has already is for [`Self::resume_all`]; call it after
-    /// this, and no run is missed. If the runs of a host cannot be listed, `report` gets the error.
+    /// Takes over the runs that no living host of the folder has, until what it returns is dropped:
+    /// drop it before the host is suspended. Those that were in memory when their host ended are
+    /// recovered before this returns; those of hosts that end later, as soon as they do. A parked
+    /// run is recovered when its first timer is due, or something comes for it: until then it costs
+    /// no memory. `report` is told each run that was wanted; or why none can be found.
     ///
     /// # Errors
-    /// Fails if the host has no folder of durable runs, or the folder cannot be watched.
-    pub fn resume_when_orphaned(
+    /// Fails if the host has no folder of durable runs, or that cannot be read.
+    pub fn take_over(
         &self,
-        mut report: impl FnMut(Result<(&Stored, Resumed), RecoverError>) + Send + 'static,
-    ) -> Result<HostWatch, RecoverError> {
+        mut report: impl FnMut(Result<(&str, Resumed), RecoverError>) + Send + 'static,
+    ) -> Result<TakeOver, RecoverError> {
         let (_, journal) = self.opened()?;
-        let host = self.clone();
-        let watch = journal.store().watch_hosts(move || {
-            if let Err(error) = host.resume_all(&mut |stored, resumed| report(Ok((stored, resumed)))) {
-                report(Err(error));
+        let mut taken = TakeOver { watch: None, host: self.clone() };
+        let shared = Arc::downgrade(&self.shared);
+        self.shared.kernel.recover_by(Some(Arc::new(move |run| {
+            if let Some(shared) = shared.upgrade() {
+                Host { shared }.resume_if_free(run);
             }
-        })?;
-        Ok(watch)
+        })));
+        let host = self.clone();
+        let mut workflows = LoadedWorkflows::default();
+        taken.watch = Some(journal.store().watch_wanted(move |wanted: Result<&[Wanted], StoreError>| {
+            let wanted = match wanted {
+                Ok(wanted) => wanted,
+                Err(error) => {
+                    report(Err(error.into()));
+                    return false;
+                }
+            };
+            let mut had_room = true;
+            for run in wanted {
+                let resumed = host.resume_with(&run.id, &mut workflows);
+                had_room &= !matches!(resumed, Resumed::Failed(RecoverError::Run(RecoveryError::Refused)));
+                report(Ok((&run.id, resumed)));
+            }
+            workflows.forget_some();
+            had_room
+        })?);
+        Ok(taken)
+    }
+
+    /// Recovers a run if this host may have it. Why it cannot is reported when it is due.
+    fn resume_if_free(&self, id: &str) {
+        let Ok((_, journal)) = self.opened() else { return };
+        if journal.store().is_free(id).unwrap_or(false) {
+            self.resume(id);
+        }
     }
 
     /// Recovers a run that no living host has.
@@ -243,7 +276,7 @@ impl Host {
             }
         };
         for _ in 0..TRIES_MAX {
-            if let Some(here) = self.shared.kernel.run(run) {
+            if let Some(here) = self.shared.kernel.find(run) {
                 match here.act(act.clone(), Some(id)) {
                     Ok(acknowledged) => return durable(&acknowledged),
                     // It may have ended by this very act.
@@ -380,6 +413,20 @@ fn request(run: &str, act: &Act, id: &str) -> Request {
     }
 }
 
+/// A host takes over the runs of its folder that no living host has: see [`Host::take_over`].
+#[must_use = "it takes over until it is dropped"]
+pub struct TakeOver {
+    watch: Option<WantedWatch>,
+    host: Host,
+}
+
+impl Drop for TakeOver {
+    fn drop(&mut self) {
+        self.host.shared.kernel.recover_by(None);
+        self.watch = None;
+    }
+}
+
 /// The workflows of runs, each loaded once.
 #[derive(Default)]
 struct LoadedWorkflows {
@@ -389,6 +436,13 @@ struct LoadedWorkflows {
 }
 
 impl LoadedWorkflows {
+    /// Bounds what is held.
+    fn forget_some(&mut self) {
+        if self.loaded.len() > LOADED_MAX {
+            self.loaded.clear();
+        }
+    }
+
     fn of(&mut self, host: &Host, id: &str) -> Result<Workflow, RecoverError> {
         let (_, journal) = host.opened()?;
         let RunManifest { file, source, components, .. } =

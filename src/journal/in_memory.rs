@@ -80,6 +80,7 @@ impl Entry {
             damage: None,
             group: self.new.group.as_ref().map(|entry| Arc::clone(&entry.group)),
             queued: false,
+            parked: false,
         }
     }
 }

@@ -39,13 +39,13 @@ pub use place::{GroupEntry, Place, QueuePlace};
 #[cfg(feature = "wasm")]
 pub(crate) use sqlite::CopyError;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{HostWatch, Sqlite, WeakSqlite};
+pub use sqlite::{Sqlite, TakesWanted, WantedWatch, WeakSqlite};
 #[cfg(feature = "sqlite")]
 pub use statistics::{JournalStatistics, RunStatistics};
 pub(crate) use stored::pattern_fits;
 pub use stored::{
     Filter, ListPlace, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, Stored,
-    StoredSnapshot,
+    StoredSnapshot, Wanted, WantedWhy,
 };
 
 use crate::process::Pid;

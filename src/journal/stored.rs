@@ -57,6 +57,9 @@ pub struct Stored {
     pub group: Option<Arc<str>>,
     /// Whether it waits for a place in its group.
     pub queued: bool,
+    /// Whether it is parked: it waits, and is recovered when something comes for it.
+    #[serde(skip)]
+    pub parked: bool,
 }
 
 /// Selects runs: those that fit every field. The newest come first.
@@ -184,6 +187,26 @@ pub struct RunUpgrade {
     pub components: Vec<Arc<str>>,
     /// As [`NewRun::version`], in its place.
     pub version: Option<u64>,
+}
+
+/// A run that wants a host now, and that no living host owns.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// The id of the run.
+    pub id: Arc<str>,
+    /// The reason.
+    pub why: WantedWhy,
+}
+
+/// Why a run wants a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WantedWhy {
+    /// Its host had it in memory and has ended, or it is new.
+    Orphan,
+    /// It is parked, and its first timer is due.
+    Due,
+    /// It is parked, and mail is stored for it.
+    Mail,
 }
 
 /// A run that was recovered.

@@ -226,6 +226,9 @@ impl Service {
         if stored.damage.is_some() {
             return "damaged".to_owned();
         }
+        if stored.parked {
+            return "waiting".to_owned();
+        }
         let owner = self.store.owner_of(&stored.id).ok().flatten();
         if owner.is_some_and(|owner| owner.alive) { "running" } else { "suspended" }.to_owned()
     }

@@ -3,9 +3,10 @@
 use crate::support::{builder, outputs, parse, wait_until};
 use serde_json::{Map, json};
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use wfhost::host::{Host, RunOptions};
-use wfhost::run::{ParkingPolicy, SnapshotPolicy};
+use wfhost::host::{Acted, Host, Resumed, RunOptions};
+use wfhost::run::{Act, EndStatus, ParkingPolicy, SnapshotPolicy};
 
 /// A guest that receives some signals, and a step that waits a little.
 const WORK: &str = "
@@ -63,4 +64,53 @@ fn runs_are_parked_between_their_signals_and_by_their_timers() {
         assert_eq!(outputs(&run.wait()), json!({ "heard": (0..12).collect::<Vec<_>>() }));
     }
     wait_until(|| second.parked().is_empty());
+}
+
+/// No guest: a step that waits, and one that waits for a signal.
+const NAPS: &str = "
+steps:
+  - { id: rest, wait: 1s }
+outputs: { rested: true }
+";
+const ASKS: &str = "
+steps:
+  - { id: asks, wait: { signal: answer } }
+outputs: { got: '${ .steps.asks.output }' }
+";
+
+#[test]
+fn parked_runs_of_a_host_that_is_gone_are_only_rows_until_something_comes() {
+    let folder = tempfile::tempdir().unwrap();
+    let first = host(folder.path());
+    let options = |id: &str| RunOptions { id: Some(id.into()), durable: Some(true), ..RunOptions::default() };
+    for (id, source) in [("naps", NAPS), ("asks", ASKS), ("paused", ASKS)] {
+        let run = first.start(&parse(&first, source), Map::new(), options(id)).unwrap();
+        if id == "paused" {
+            assert_eq!(first.act(id, &Act::Pause, None).unwrap(), Acted::Recorded);
+        }
+    }
+    wait_until(|| first.parked().len() == 3);
+    first.shutdown_blocking(Duration::from_secs(10));
+    drop(first);
+
+    let second = host(folder.path());
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let list = Arc::clone(&told);
+    let taken = second.take_over(move |resumed| match resumed {
+        Ok((run, Resumed::Run(_))) => list.lock().unwrap().push(run.to_owned()),
+        Ok((run, _)) => panic!("{run} is not resumed"),
+        Err(error) => panic!("{error}"),
+    });
+    let taken = taken.unwrap();
+    // One that is paused is there to be shown as such.
+    assert_eq!(*told.lock().unwrap(), ["paused"]);
+    assert!(second.run_of("naps").is_none() && second.run_of("asks").is_none());
+    let journal = second.journal().unwrap().unwrap();
+    let has_succeeded = |id: &str| journal.run(id).unwrap().unwrap().status == Some(EndStatus::Succeeded);
+    wait_until(|| has_succeeded("naps"));
+    assert!(second.run_of("asks").is_none());
+    assert_eq!(second.signal("asks", "answer", &json!(7), None).unwrap(), Acted::Recorded);
+    wait_until(|| has_succeeded("asks"));
+    drop(taken);
+    second.shutdown_blocking(Duration::from_secs(10));
 }

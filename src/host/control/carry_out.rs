@@ -33,7 +33,7 @@ pub(super) struct Watched {
 
 /// Carries out a request.
 pub(super) fn carry_out(kernel: &Kernel, request: Request) -> Result<Carried, Refusal> {
-    let find = |run: &str| kernel.run(run).ok_or_else(|| Refusal::UnknownRun { run: run.to_owned() });
+    let find = |run: &str| kernel.find(run).ok_or_else(|| Refusal::UnknownRun { run: run.to_owned() });
     Ok(Carried::Answered(match request {
         Request::Host => Answer::Host(HostFacts {
             pid: std::process::id(),

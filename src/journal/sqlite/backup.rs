@@ -135,6 +135,7 @@ fn disown(copy: &mut Connection) -> rusqlite::Result<()> {
     for host in hosts {
         fence(&change, host)?;
     }
+    change.execute("UPDATE run SET owner = NULL WHERE owner IS NOT NULL AND wake IS NOT NULL", [])?;
     // Their numbers are not given out again.
     change.execute("DELETE FROM host", [])?;
     change.execute("DELETE FROM session", [])?;

@@ -266,6 +266,9 @@ impl Shared {
                         changes.push(Change::Ended { name: Arc::clone(name), created: known.created, end });
                     }
                     known.durable += batch.len();
+                    if batch.len() > 0 || batch.wake.is_some() {
+                        known.parked = batch.wake.is_some();
+                    }
                     let end = u64::from(batch.ended.is_some());
                     if batch.len() + end > 0 {
                         reports.push((id, Ok(known.durable + end)));

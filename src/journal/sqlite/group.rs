@@ -17,6 +17,8 @@ const INSERT: &str = "INSERT INTO log (run, seq, prev, data) VALUES (?1, ?2, ?3,
 const RELEASE: &str = "UPDATE run SET owner = NULL, head = ?2, records = ?3 WHERE run = ?1";
 const END: &str =
     "UPDATE run SET owner = NULL, head = ?2, records = ?3, status = ?4, ended = ?5, damage = NULL WHERE run = ?1";
+const PARK: &str = "UPDATE run SET wake = ?2, head = ?3, records = ?4 WHERE run = ?1";
+const UNPARK: &str = "UPDATE run SET wake = NULL WHERE run = ?1";
 /// Bytes of records in a row of a run that is written at once. Arbitrary.
 const ROW_BYTES: usize = 1 << 20;
 
@@ -44,7 +46,8 @@ pub(super) struct Written {
     pub(super) outcomes: Vec<(RunKey, BatchOutcome)>,
     /// The runs that have a new last row.
     heads: Vec<Head>,
-    /// The runs that this host owns no more.
+    /// The runs whose last rows are written down: parked ones, and those that this host owns no
+    /// more.
     released: Vec<i64>,
     save: Option<HeadsToSave>,
     /// Runs of concurrency groups that have begun, and their places.
@@ -80,6 +83,7 @@ struct Target {
     epoch: i64,
     head: i64,
     durable: u64,
+    parked: bool,
     new: Option<Arc<NewRun>>,
     /// Its concurrency group.
     group: Option<Arc<str>>,
@@ -96,6 +100,7 @@ fn targets(queue: &Mutex<Queue>, group: &Group) -> Vec<Target> {
             epoch: known.epoch,
             head: known.head,
             durable: known.durable,
+            parked: known.parked,
             new: known.new.clone(),
             group: known.group.clone(),
         })
@@ -256,6 +261,7 @@ impl<'a> GroupWriter<'a> {
             return Ok(BatchOutcome::Written { row: None, head: 0 });
         }
         let (durable, head, group) = (target.durable, target.head, target.group.take());
+        let was_parked = target.parked;
         let row = match self.row(target)? {
             Ok(row) => row,
             Err(lost) => return Ok(BatchOutcome::Lost(lost)),
@@ -267,6 +273,9 @@ impl<'a> GroupWriter<'a> {
                 self.insert.execute(params![row, (durable + 1).cast_signed(), head, sealed.bytes])?;
                 let head = self.change.last_insert_rowid();
                 self.written.heads.push(Head { run: row, row: head, records });
+                if was_parked {
+                    self.change.prepare_cached(UNPARK)?.execute([row])?;
+                }
                 head
             }
             None => head,
@@ -278,6 +287,10 @@ impl<'a> GroupWriter<'a> {
             inbox_of_people::replace(self.change, row, awaited)?;
         }
         let records = records.cast_signed();
+        if let Some(wake) = batch.wake {
+            self.change.prepare_cached(PARK)?.execute(params![row, wake, head, records])?;
+            self.written.released.push(row);
+        }
         if let Some(ended) = batch.ended {
             self.end.execute(params![row, head, records, ended.status.name(), ended.at.0.cast_signed()])?;
             self.written.released.push(row);

@@ -1,11 +1,12 @@
-//! Learning that another host of the folder has ended.
+//! Learning that another host of the folder has ended, or that mail is stored for a run of nobody.
 //!
 //! A host has its lock file open for writing as long as it lives, and the system closes the file
 //! with the process. A thread waits for that event of the folder `hosts`, so nothing is asked again
-//! and again, and hosts that come later are seen too.
+//! and again, and hosts that come later are seen too. Whoever stores mail closes the file `mail`
+//! there.
 
 use super::error::io;
-use super::hosts::Locks;
+use super::hosts::{Locks, MAIL};
 use super::{Sqlite, StoreError};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -26,24 +27,42 @@ const RELEASE_CHECK: Duration = Duration::from_millis(1);
 /// Bytes of events that are read at once.
 const EVENTS_BYTES: usize = 4_096;
 
+/// What has changed in the folder.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Changes {
+    /// A host has ended.
+    pub(super) ended: bool,
+    /// Mail is stored.
+    pub(super) mail: bool,
+}
+
+impl Changes {
+    pub(super) const ALL: Self = Self { ended: true, mail: true };
+
+    pub(super) fn add(&mut self, more: Self) {
+        self.ended |= more.ended;
+        self.mail |= more.mail;
+    }
+}
+
 /// Watches the hosts of a folder until it is dropped.
 #[must_use = "it watches until it is dropped"]
-pub struct HostWatch {
+pub(super) struct HostWatch {
     events: Arc<OwnedFd>,
     watch: i32,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sqlite {
-    /// Calls `ended` whenever another host of the folder has ended, however it did, on a thread for
-    /// that. No host that ends after this returns is missed; several that end together may be told
-    /// at once.
+    /// Calls `changed` whenever another host of the folder has ended, however it did, or mail is
+    /// stored, on a thread for that. Nothing that happens after this returns is missed; what
+    /// happens together may be told at once.
     ///
     /// Dropping the watch waits for a call that is under way.
     ///
     /// # Errors
     /// Fails if the folder cannot be watched.
-    pub fn watch_hosts(&self, ended: impl FnMut() + Send + 'static) -> Result<HostWatch, StoreError> {
+    pub(super) fn watch_hosts(&self, changed: impl FnMut(Changes) + Send + 'static) -> Result<HostWatch, StoreError> {
         let folder = self.0.locks.folder();
         let fails = |error: Errno| io(folder)(error.into());
         let events = Arc::new(inotify::init(CreateFlags::CLOEXEC).map_err(fails)?);
@@ -51,7 +70,7 @@ impl Sqlite {
         let watch = inotify::add_watch(&*events, folder, flags).map_err(fails)?;
         let (seen, locks) = (Arc::clone(&events), self.0.locks.clone());
         let thread = std::thread::Builder::new().name("host-ends".to_owned());
-        let thread = thread.spawn(move || run(&seen, &locks, ended)).map_err(io(folder))?;
+        let thread = thread.spawn(move || run(&seen, &locks, changed)).map_err(io(folder))?;
         Ok(HostWatch { events, watch, thread: Some(thread) })
     }
 }
@@ -71,6 +90,8 @@ impl Drop for HostWatch {
 enum Event {
     /// A host has closed its lock file.
     Closed(i64),
+    /// Mail is stored.
+    Mail,
     /// Events were dropped: any host may have ended.
     Overflow,
     /// The watch is removed, or its folder is.
@@ -78,16 +99,17 @@ enum Event {
     Other,
 }
 
-fn run(events: &OwnedFd, locks: &Locks, mut ended: impl FnMut()) {
+fn run(events: &OwnedFd, locks: &Locks, mut changed: impl FnMut(Changes)) {
     let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
     let mut reader = Reader::new(events, &mut buffer);
     loop {
         // Those that were read together are told at once.
-        let mut has_ended = false;
+        let mut changes = Changes::default();
         loop {
             match next(&mut reader) {
-                Ok(Event::Closed(host)) => has_ended |= is_released(locks, host),
-                Ok(Event::Overflow) => has_ended = true,
+                Ok(Event::Closed(host)) => changes.ended |= is_released(locks, host),
+                Ok(Event::Mail) => changes.mail = true,
+                Ok(Event::Overflow) => changes = Changes::ALL,
                 Ok(Event::Other) | Err(Errno::INTR) => {}
                 Ok(Event::Removed) | Err(_) => return,
             }
@@ -95,8 +117,8 @@ fn run(events: &OwnedFd, locks: &Locks, mut ended: impl FnMut()) {
                 break;
             }
         }
-        if has_ended {
-            ended();
+        if changes != Changes::default() {
+            changed(changes);
         }
     }
 }
@@ -111,6 +133,9 @@ fn next(reader: &mut Reader<'_, &OwnedFd>) -> Result<Event, Errno> {
         return Ok(Event::Overflow);
     }
     let name = event.file_name().and_then(|name| name.to_str().ok());
+    if name == Some(MAIL) {
+        return Ok(Event::Mail);
+    }
     Ok(name.and_then(Locks::host_of).map_or(Event::Other, Event::Closed))
 }
 

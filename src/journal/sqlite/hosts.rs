@@ -17,6 +17,9 @@ use std::path::{Path, PathBuf};
 /// How the names of lock files end.
 const ENDING: &str = ".lock";
 
+/// The file that is opened for writing and closed when mail is stored.
+pub(super) const MAIL: &str = "mail";
+
 /// This process, as a host of the store.
 pub(super) struct Host {
     pub(super) number: i64,
@@ -41,6 +44,12 @@ impl Locks {
 
     fn path(&self, host: i64) -> PathBuf {
         self.0.join(format!("{host}{ENDING}"))
+    }
+
+    /// Tells the hosts that watch the folder that mail is stored. It is a hint: they find the mail
+    /// at their next look in any case.
+    pub(super) fn announce_mail(&self) {
+        let _ = File::options().create(true).append(true).open(self.0.join(MAIL));
     }
 
     /// Returns the host whose lock file has this name.
@@ -90,7 +99,9 @@ impl Locks {
 
     fn remove_dead(&self, change: &Transaction<'_>, this: i64) -> rusqlite::Result<()> {
         let mut select = change.prepare(
-            "SELECT host FROM host WHERE host <> ?1 AND NOT EXISTS (SELECT 1 FROM run WHERE run.owner = host.host)",
+            "SELECT host FROM host WHERE host <> ?1
+             AND NOT EXISTS (SELECT 1 FROM run INDEXED BY run_owner WHERE owner = host AND wake IS NULL)
+             AND NOT EXISTS (SELECT 1 FROM run INDEXED BY run_parked WHERE owner = host AND wake IS NOT NULL)",
         )?;
         let idle = select.query_map([this], |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
         for host in idle {
@@ -114,6 +125,39 @@ impl Locks {
         let alive = row.is_some() && self.is_alive(host)?;
         let (pid, socket) = row.unwrap_or_default();
         Ok(Owner { host: host.cast_unsigned(), pid, socket: socket.map(PathBuf::from), alive })
+    }
+}
+
+impl Locks {
+    /// Returns the living host that has the parked runs whose owners are dead.
+    pub(super) fn heir(&self, db: &Connection, path: &Path) -> Result<Option<Owner>, StoreError> {
+        let rows = db.prepare_cached("SELECT host FROM host WHERE heir = 1 AND buried = 0").and_then(|mut select| {
+            let rows = select.query_map([], |row| row.get::<_, i64>(0))?;
+            rows.collect::<Result<Vec<_>, _>>()
+        });
+        for host in rows.map_err(sqlite(path))? {
+            let owner = self.owner(db, host, path)?;
+            if owner.alive {
+                return Ok(Some(owner));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the host that has an unfinished run: the one that its row names, or the heir if that
+    /// one is dead and the run is parked.
+    pub(super) fn owner_or_heir(
+        &self,
+        db: &Connection,
+        owner: Option<i64>,
+        is_parked: bool,
+        path: &Path,
+    ) -> Result<Option<Owner>, StoreError> {
+        let owner = owner.map(|host| self.owner(db, host, path)).transpose()?;
+        if !is_parked || owner.as_ref().is_some_and(|owner| owner.alive) {
+            return Ok(owner);
+        }
+        Ok(self.heir(db, path)?.or(owner))
     }
 }
 

@@ -74,7 +74,11 @@ impl Journal for Sqlite {
     }
 
     fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError> {
-        self.0.beside(|| Sqlite::post(self, run, mail))
+        let posted = self.0.beside(|| Sqlite::post(self, run, mail))?;
+        if posted == Posted::Stored {
+            self.announce_mail();
+        }
+        Ok(posted)
     }
 
     fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {

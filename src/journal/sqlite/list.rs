@@ -7,9 +7,12 @@ use crate::process::Timestamp;
 use crate::run::EndStatus;
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-const COLUMNS: &str = "run.run, id, name, run.created, status, ended, records, owner, damage, grp, queued";
+const COLUMNS: &str =
+    "run.run, id, name, run.created, status, ended, records, owner, damage, grp, queued, wake IS NOT NULL";
 
 /// Runs that are sorted for a page. A part of the list with more is read in the list's order until
 /// the page is full.
@@ -128,8 +131,8 @@ impl Sqlite {
 
     pub(super) fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError> {
         let run = self.run(id)?.ok_or_else(|| StoreError::Unknown(id.into()))?;
-        let Some(host) = run.owner else { return Ok(None) };
-        self.0.locks.owner(&self.0.reader(), host.cast_signed(), self.0.path()).map(Some)
+        let owner = run.owner.map(u64::cast_signed);
+        self.0.locks.owner_or_heir(&self.0.reader(), owner, run.parked, self.0.path())
     }
 
     /// Returns the ids with this prefix, in their order, at most `most`.
@@ -207,9 +210,22 @@ impl Sqlite {
         let db = self.0.reader();
         let rows = db.prepare_cached(&format!("SELECT {COLUMNS} FROM {from}")).and_then(|mut select| {
             let rows = select.query_map(params_from_iter(values), stored)?;
-            rows.collect()
+            rows.collect::<Result<Vec<_>, _>>()
         });
-        rows.map_err(sqlite(self.0.path()))
+        let mut runs = rows.map_err(sqlite(self.0.path()))?;
+        let mut owners = BTreeMap::new();
+        for run in runs.iter_mut().filter(|run| run.parked) {
+            let owner = match owners.entry(run.owner) {
+                Entry::Occupied(owner) => *owner.get(),
+                Entry::Vacant(place) => {
+                    let owner = run.owner.map(u64::cast_signed);
+                    let owner = self.0.locks.owner_or_heir(&db, owner, true, self.0.path())?;
+                    *place.insert(owner.map(|owner| owner.host))
+                }
+            };
+            run.owner = owner;
+        }
+        Ok(runs)
     }
 }
 
@@ -298,5 +314,6 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<Stored> {
         damage: row.get::<_, Option<String>>(8)?.map(Arc::from),
         group: row.get::<_, Option<String>>(9)?.map(Arc::from),
         queued: row.get::<_, i64>(10)? > 0,
+        parked: row.get(11)?,
     })
 }

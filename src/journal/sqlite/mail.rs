@@ -24,7 +24,8 @@ impl Sqlite {
         let mut db = self.0.reader();
         let _write_lock = self.0.write_lock();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
-        let Some(run) = run_row(&change, run).map_err(&fails)? else { return Ok(Posted::Unknown) };
+        let id = run;
+        let Some(run) = run_row(&change, id).map_err(&fails)? else { return Ok(Posted::Unknown) };
         let digest = mail.digest().to_le_bytes();
         if let Some(known) = inbox::known(&change, run.row, &mail.id).map_err(&fails)? {
             return Ok(if known == digest { Posted::Duplicate } else { Posted::Conflict });
@@ -32,9 +33,12 @@ impl Sqlite {
         if run.ended {
             return Ok(Posted::Ended);
         }
-        if let Some(host) = run.owner {
-            let owner = self.0.locks.owner(&change, host, self.0.path())?;
-            if owner.alive {
+        let owner = self.0.locks.owner_or_heir(&change, run.owner, run.parked, self.0.path())?;
+        if let Some(owner) = owner.filter(|owner| owner.alive) {
+            let is_this = self.0.registered() == Some(owner.host.cast_signed());
+            // This host has it as the heir, and could not recover it.
+            let is_inherited = is_this && run.parked && self.0.shared.queue.lock().key_of(id).is_none();
+            if !is_inherited {
                 return Ok(Posted::Owned(owner));
             }
         }

@@ -28,6 +28,10 @@
 //! believed dead and is not writes nothing more. Each recovery of a run increments its epoch, which
 //! the transaction of every append checks too.
 //!
+//! **Parked runs.** `run.wake` says that a run is parked, and until when. The rows of those whose
+//! hosts are dead are not written again, nor read at a start: one living host, the *heir*, has them
+//! all, and finds by indexes those that are wanted (`wanted.rs`).
+//!
 //! **Mail** for a run that no living host owns is a row in `inbox`, written in the transaction that
 //! sees that no host owns it. Its body is removed in the transaction of the record that it became;
 //! its id and digest stay, to recognise it when it comes again.
@@ -44,8 +48,8 @@
 //! - **I2** An error of a commit is final for the store: nothing that waits for it is ever reported
 //!   as durable. Only a full disk and another process's transaction are waited for: nothing was
 //!   written then.
-//! - **I3** If `run.owner` is NULL, `run.head` is the run's last row. If a host owns the run, its
-//!   last row is `run.head` or comes after `host.saved`.
+//! - **I3** If `run.owner` is NULL or `run.wake` is not, `run.head` is the run's last row. If a
+//!   host owns the run, its last row is `run.head` or comes after `host.saved`.
 //! - **I4** The locks of a process are taken in this order: the reader's connection, the write
 //!   lock, the queue. No thread holds the queue during a commit, and no thread calls foreign code
 //!   with any of them.
@@ -86,13 +90,14 @@ mod sweep;
 mod upgrade;
 mod wal;
 mod wal_index;
+mod wanted;
 mod writer;
 
 use super::StoreError;
 #[cfg(feature = "wasm")]
 pub(crate) use backup::CopyError;
-pub use host_ends::HostWatch;
 pub use store::{Sqlite, WeakSqlite};
+pub use wanted::{TakesWanted, WantedWatch};
 
 #[cfg(test)]
 mod tests;

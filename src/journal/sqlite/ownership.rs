@@ -48,6 +48,7 @@ impl Sqlite {
                 new: None,
                 group: run.group.clone(),
                 shared_row: Arc::new(run.row.into()),
+                parked: false,
                 lost: false,
             };
             let key =
@@ -97,7 +98,7 @@ impl Sqlite {
         }
         let epoch = found.epoch + 1;
         change
-            .prepare_cached("UPDATE run SET owner = ?2, epoch = ?3, damage = NULL WHERE run = ?1")
+            .prepare_cached("UPDATE run SET owner = ?2, epoch = ?3, damage = NULL, wake = NULL WHERE run = ?1")
             .and_then(|mut update| update.execute(params![found.row, host, epoch]))
             .map_err(&fails)?;
         change.commit().map_err(&fails)?;
@@ -111,6 +112,14 @@ impl Sqlite {
             found.ok_or_else(|| StoreError::Unknown(id.into()))
         };
         let run = find()?;
+        if run.parked {
+            let owner = self.0.locks.owner_or_heir(change, run.owner, true, self.0.path())?;
+            return match owner {
+                Some(owner) if owner.alive && owner.host.cast_signed() != host => Err(StoreError::Owned(id.into())),
+                // What is parked is exact, and each recovery fences its former owner.
+                _ => Ok(run),
+            };
+        }
         // A run that this host owns and does not know is one that it failed to recover.
         let Some(owner) = run.owner.filter(|owner| *owner != host) else { return Ok(run) };
         if self.0.locks.is_alive(owner)? {
@@ -121,13 +130,20 @@ impl Sqlite {
     }
 }
 
-/// Fences a dead host, and releases its runs. Their last rows are found in one pass over the end of
+/// Fences a dead host, and releases its runs but those that are parked: nothing is written for
+/// them, however many they are. The last rows of the others are found in one pass over the end of
 /// the log: one pass for each run would cost the square of their number.
 pub(super) fn fence(change: &Connection, host: i64) -> rusqlite::Result<()> {
-    change.execute("UPDATE host SET buried = 1 WHERE host = ?1", [host])?;
-    let mut select = change.prepare("SELECT run, head, records FROM run WHERE owner = ?1")?;
+    if change.execute("UPDATE host SET buried = 1 WHERE host = ?1 AND buried = 0", [host])? == 0 {
+        return Ok(());
+    }
+    let mut select =
+        change.prepare("SELECT run, head, records FROM run INDEXED BY run_owner WHERE owner = ?1 AND wake IS NULL")?;
     let rows = select.query_map([host], |row| Ok((row.get(0)?, (row.get(1)?, row.get(2)?))))?;
     let mut runs: HashMap<i64, (i64, i64)> = rows.collect::<Result<_, _>>()?;
+    if runs.is_empty() {
+        return Ok(());
+    }
     let mut select = change.prepare("SELECT id, run, seq FROM log WHERE id > ?1 ORDER BY id")?;
     let mut rows = select.query([saved(change, host)?])?;
     while let Some(row) = rows.next()? {

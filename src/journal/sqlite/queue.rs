@@ -32,6 +32,8 @@ pub(super) struct KnownRun {
     /// The row for the thread of snapshots, which reads it after the run is released too: 0 if
     /// there is none.
     pub(super) shared_row: Arc<AtomicI64>,
+    /// It is parked on disk.
+    pub(super) parked: bool,
     /// Another host owns it: nothing of it is written any more.
     pub(super) lost: bool,
 }
@@ -50,6 +52,7 @@ impl KnownRun {
             new: Some(Arc::new(run.clone())),
             group: run.group.as_ref().map(|entry| Arc::clone(&entry.group)),
             shared_row: Arc::default(),
+            parked: false,
             lost: false,
         }
     }
@@ -69,6 +72,8 @@ pub(super) struct Batch {
     pub(super) ended: Option<RunEnd>,
     /// This process writes the run no more: when this is durable, no host owns it.
     pub(super) released: bool,
+    /// It is parked until then: see `run.wake`.
+    pub(super) wake: Option<i64>,
     /// The mail that its records are made of.
     pub(super) consumed: Vec<Consumed>,
     /// What it waits for from people, if that is to be written.
@@ -183,6 +188,8 @@ impl Queue {
     pub(super) fn append(&mut self, run: RunKey, record: &[u8], consumed: &mut Vec<Consumed>) {
         if let Some(batch) = self.batch(run) {
             batch.put(record);
+            // It has returned to memory before it was parked on disk.
+            batch.wake = None;
             batch.consumed.append(consumed);
             self.bytes += record.len();
         }

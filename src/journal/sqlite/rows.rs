@@ -12,6 +12,8 @@ pub(super) struct RunRow {
     pub(super) owner: Option<i64>,
     pub(super) epoch: i64,
     pub(super) ended: bool,
+    /// Whether it is parked: then `head` and `records` are exact.
+    pub(super) parked: bool,
     /// A row of the log at or before the run's last one; 0 if it has none there.
     pub(super) head: i64,
     pub(super) records: u64,
@@ -31,6 +33,7 @@ impl RunRow {
             owner: None,
             epoch,
             ended: true,
+            parked: false,
             head,
             records: i64::cast_unsigned(records),
             group: None,
@@ -47,7 +50,8 @@ impl RunRow {
 /// Reads the row of a run; `None` if there is no run with this id.
 pub(super) fn run_row(db: &Connection, id: &str) -> rusqlite::Result<Option<RunRow>> {
     let mut select = db.prepare_cached(
-        "SELECT run, owner, epoch, status IS NOT NULL, head, records, created, grp, queued FROM run WHERE id = ?1",
+        "SELECT run, owner, epoch, status IS NOT NULL, head, records, created, grp, queued,
+                wake IS NOT NULL FROM run WHERE id = ?1",
     )?;
     let run = select.query_row([id], |row| {
         Ok(RunRow {
@@ -60,6 +64,7 @@ pub(super) fn run_row(db: &Connection, id: &str) -> rusqlite::Result<Option<RunR
             created: row.get(6)?,
             group: row.get::<_, Option<String>>(7)?.map(Arc::from),
             queued: row.get::<_, i64>(8)? > 0,
+            parked: row.get(9)?,
         })
     });
     run.optional()
@@ -73,7 +78,7 @@ pub(super) fn saved(db: &Connection, host: i64) -> rusqlite::Result<i64> {
 
 /// Finds the run's last row in the log.
 pub(super) fn head(db: &Connection, run: &RunRow) -> rusqlite::Result<i64> {
-    let Some(owner) = run.owner else { return Ok(run.head) };
+    let Some(owner) = run.owner.filter(|_| !run.parked) else { return Ok(run.head) };
     let from = run.head.max(saved(db, owner)?);
     let mut select = db.prepare_cached("SELECT max(id) FROM log WHERE id > ?1 AND run = ?2")?;
     let later: Option<i64> = select.query_row([from, run.row], |row| row.get(0))?;

@@ -41,10 +41,15 @@ ALTER TABLE run ADD COLUMN grp TEXT;
 ALTER TABLE run ADD COLUMN queued INTEGER NOT NULL DEFAULT 0;
 -- It gets a place when fewer runs of its group have one.
 ALTER TABLE run ADD COLUMN places INTEGER;
--- It is parked until its first timer, NULL if it has none.
-ALTER TABLE run ADD COLUMN parked INTEGER NOT NULL DEFAULT 0;
+-- It is parked until then, or until something comes for it: 9223372036854775807. NULL: it is not parked.
 ALTER TABLE run ADD COLUMN wake INTEGER;
-CREATE INDEX run_orphan ON run (run) WHERE owner IS NULL AND status IS NULL;
+-- It has the parked runs whose owners are dead.
+ALTER TABLE host ADD COLUMN heir INTEGER NOT NULL DEFAULT 0;
+DROP INDEX run_owner;
+CREATE INDEX run_owner ON run (owner) WHERE owner IS NOT NULL AND wake IS NULL;
+CREATE INDEX run_orphan ON run (run) WHERE owner IS NULL AND status IS NULL AND wake IS NULL;
+CREATE INDEX run_parked ON run (owner, wake) WHERE wake IS NOT NULL;
+CREATE INDEX inbox_pending ON inbox (run) WHERE body IS NOT NULL;
 CREATE INDEX run_group ON run (grp, queued, run) WHERE grp IS NOT NULL AND status IS NULL;
 CREATE INDEX run_version ON run (version, created) WHERE version IS NOT NULL;
 CREATE INDEX run_damaged ON run (created) WHERE damage IS NOT NULL;

@@ -173,6 +173,15 @@ impl Writer {
         });
     }
 
+    /// Writes that a run is parked until then: see `run.wake`.
+    pub(super) fn parks(&self, run: RunKey, wake: i64) {
+        self.enqueue(self.shared.queue.lock(), false, |queue| {
+            if let Some(batch) = queue.batch(run) {
+                batch.wake = Some(wake);
+            }
+        });
+    }
+
     /// Waits until the rows of everything that was appended before can be read, or the disk is
     /// full.
     ///

@@ -50,6 +50,8 @@ pub(in crate::run) struct Shared {
     journal_bytes_max: AtomicU64,
     /// Bounds the bytes that all runs hold.
     capacity: Arc<Capacity>,
+    /// Recovers a run that is not in the list, if this host may have it.
+    recovers: Mutex<Option<Arc<dyn Fn(&str) + Send + Sync>>>,
     /// The last serial given to a run.
     serial: AtomicU64,
 }
@@ -115,6 +117,7 @@ impl Kernel {
             residents: Mutex::default(),
             journal_bytes_max: AtomicU64::new(JOURNAL_BYTES_MAX),
             capacity: Arc::default(),
+            recovers: Mutex::default(),
             serial: AtomicU64::new(0),
         }))
     }
@@ -174,6 +177,21 @@ impl Kernel {
                 Residency::Parked(_) => unreachable!("invariant: it has a residence"),
             }
         }
+    }
+
+    /// As [`Self::run`], after a run that is not there was recovered, if that is done here.
+    #[must_use]
+    pub fn find(&self, id: &str) -> Option<RunHandle> {
+        self.run(id).or_else(|| {
+            let recovers = self.0.recovers.lock().clone()?;
+            recovers(id);
+            self.run(id)
+        })
+    }
+
+    /// Sets how [`Self::find`] recovers a run that is not there, if this host may have it.
+    pub fn recover_by(&self, recovers: Option<Arc<dyn Fn(&str) + Send + Sync>>) {
+        *self.0.recovers.lock() = recovers;
     }
 
     /// Returns a run if it is in memory.

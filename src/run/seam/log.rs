@@ -163,7 +163,8 @@ pub trait Log: Send {
     /// Leaves the memory: all records are durable, and the log is dropped without another one. What
     /// remains is small, and holds this host's claim to the run. `None` if the log cannot be
     /// parked.
-    fn park(&mut self) -> Option<Box<dyn ParkedLog>> {
+    fn park(&mut self, nap: &Nap) -> Option<Box<dyn ParkedLog>> {
+        let _ = nap;
         None
     }
 
@@ -176,6 +177,16 @@ pub trait Log: Send {
     fn reading(&self) -> Option<Reading> {
         None
     }
+}
+
+/// What is known of a run when it is parked: by it a journal finds the run when it is due, whoever
+/// owns it then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nap {
+    /// When its first timer is due, in microseconds since 1970; `None` if it has no timer.
+    pub due: Option<Timestamp>,
+    /// Whether an operator has paused it.
+    pub is_paused: bool,
 }
 
 /// Reads the records of a run, as [`Log::records`] gives them.

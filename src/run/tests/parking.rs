@@ -6,7 +6,7 @@ use crate::base::Monotonic;
 use crate::journal::Memory;
 use crate::process::{Action, Event, Micros, Payload, Program, Status};
 use crate::run::{
-    Act, Awaited, Clock, Durability, Kernel, Log, MemorySnapshots, ParkedLog, ParkingPolicy, Refused, RunHandle,
+    Act, Awaited, Clock, Durability, Kernel, Log, MemorySnapshots, Nap, ParkedLog, ParkingPolicy, Refused, RunHandle,
     SnapshotPolicy, SnapshotStore,
 };
 use crate::scheduler::{Config, Scheduler};
@@ -64,7 +64,7 @@ impl Log for Parkable {
         true
     }
 
-    fn park(&mut self) -> Option<Box<dyn ParkedLog>> {
+    fn park(&mut self, _: &Nap) -> Option<Box<dyn ParkedLog>> {
         Some(Box::new(self.clone()))
     }
 

@@ -4,9 +4,9 @@ use super::END_TIME_MAX;
 use super::notify::{State, notify};
 use super::reload::Reload;
 use super::tls::{Certificate, TlsError, TlsFiles};
-use crate::host::{LoadError, RecoverError, Resumed};
+use crate::host::{LoadError, RecoverError, Resumed, TakeOver};
+use crate::journal::StoreError;
 use crate::journal::catalog::Activated;
-use crate::journal::{HostWatch, StoreError};
 use crate::run::system_time;
 use crate::serve::hook::spec::WebhookSpec;
 #[cfg(feature = "otlp")]
@@ -18,6 +18,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -329,7 +330,7 @@ fn begin(
     service: &Service,
     options: &ServerOptions,
     tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
-) -> Result<Option<HostWatch>, ServerError> {
+) -> Result<Option<TakeOver>, ServerError> {
     if let Some(folder) = &options.workflows {
         deploy_folder(service, folder, tell)?;
     }
@@ -338,43 +339,46 @@ fn begin(
         service.note_file(&format!("webhook {name}"), Some(why));
     }
     let begins = Instant::now();
-    let mut runs = 0;
+    let (runs, ready) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let taken = take_over(service, tell, (Arc::clone(&runs), Arc::clone(&ready)));
+    let taken = match taken {
+        Ok(taken) => Some(taken),
+        Err(RecoverError::Journal(error)) => return Err(error.into()),
+        Err(error) => {
+            tell(ServerNotice::NotResumed { run: "", error });
+            None
+        }
+    };
+    ready.store(true, Relaxed);
+    service.set_ready();
+    notify(State::Ready);
+    tell(ServerNotice::Ready { runs: runs.load(Relaxed), took: begins.elapsed() });
+    Ok(taken)
+}
+
+/// Takes over the runs that nobody has, now and when their hosts end, and counts those that are
+/// resumed before the service is ready.
+fn take_over(
+    service: &Service,
+    tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
+    (runs, ready): (Arc<AtomicU64>, Arc<AtomicBool>),
+) -> Result<TakeOver, RecoverError> {
+    let told = Arc::clone(tell);
     let mut asked = Instant::now();
-    // Before: a host that ends while those are resumed is not missed.
-    let watch = watch_hosts(service, tell);
-    let resumed = service.host().resume_all(&mut |stored, resumed| {
-        if asked.elapsed() > START_TIME / 4 {
+    service.host().take_over(move |resumed| {
+        let is_ready = ready.load(Relaxed);
+        if !is_ready && asked.elapsed() > START_TIME / 4 {
             asked = Instant::now();
             notify(State::Starting(START_TIME));
         }
         match resumed {
-            Resumed::Run(_) => runs += 1,
-            Resumed::Failed(error) => tell(ServerNotice::NotResumed { run: &stored.id, error }),
-            Resumed::Elsewhere => {}
+            Ok((_, Resumed::Run(_))) if !is_ready => _ = runs.fetch_add(1, Relaxed),
+            Ok((run, Resumed::Run(_))) => tracing::info!(run, "nobody had it: resumed here"),
+            Ok((run, Resumed::Failed(error))) => told(ServerNotice::NotResumed { run, error }),
+            Ok((_, Resumed::Elsewhere)) => {}
+            Err(error) => told(ServerNotice::NotResumed { run: "", error }),
         }
-    });
-    match resumed {
-        Ok(()) => {}
-        Err(RecoverError::Journal(error)) => return Err(error.into()),
-        Err(error) => tell(ServerNotice::NotResumed { run: "", error }),
-    }
-    service.set_ready();
-    notify(State::Ready);
-    tell(ServerNotice::Ready { runs, took: begins.elapsed() });
-    Ok(watch)
-}
-
-/// Resumes the runs of other hosts of the folder when these end. Without it, as where the system
-/// lets no more folders be watched, those runs wait for the next start.
-fn watch_hosts(service: &Service, tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>) -> Option<HostWatch> {
-    let told = Arc::clone(tell);
-    let watch = service.host().resume_when_orphaned(move |resumed| match resumed {
-        Ok((stored, Resumed::Run(_))) => tracing::info!(run = &*stored.id, "its host has ended: resumed here"),
-        Ok((stored, Resumed::Failed(error))) => told(ServerNotice::NotResumed { run: &stored.id, error }),
-        Ok((_, Resumed::Elsewhere)) => {}
-        Err(error) => told(ServerNotice::NotResumed { run: "", error }),
-    });
-    watch.inspect_err(|error| tracing::error!(%error, "ends of other hosts are not seen")).ok()
+    })
 }
 
 /// Deploys and activates each workflow file of a folder. A faulty one stops itself alone.

@@ -58,6 +58,7 @@ pub(super) fn row(value: &Value, server: impl FnOnce() -> u32) -> Result<Row, Us
         damage: text(value, "damage").map(Into::into),
         group: text(value, "group").map(Into::into),
         queued: word == "queued",
+        parked: false,
     };
     Ok(Row { stored, ownership, state: state.filter(|_| is_owned), queue: queue(&value["queue"]) })
 }

@@ -7,7 +7,7 @@ use crate::journal::catalog::{
 use crate::journal::{Journal, Sqlite};
 use crate::process::{Json, Timestamp};
 use crate::run::AwaitedKind::{Signal, Uncertain};
-use crate::run::{Awaited, EndStatus};
+use crate::run::{Awaited, EndStatus, Nap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -163,7 +163,7 @@ fn what_runs_wait_for_is_listed_the_longest_wait_first() {
     assert_eq!(list(&store, &all), ["a approve"]);
     // Whoever recovers it has it in memory, until it is parked again.
     let mut taken = store.recover("a").unwrap();
-    let log = taken.log.park().unwrap();
+    let log = taken.log.park(&Nap { due: None, is_paused: false }).unwrap();
     assert_eq!(list(&store, &all), ["a approve"]);
     let (mut log, _) = log.recover().unwrap();
     ended(&mut *log, EndStatus::Failed);

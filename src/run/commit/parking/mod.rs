@@ -58,8 +58,8 @@ use super::parking::waking::{Parked, WAKE_AGAIN};
 use super::run::{Inner, Run};
 use crate::base::Monotonic;
 use crate::base::brief::BriefGuard;
-use crate::process::{Micros, Problem, problem::kind};
-use crate::run::seam::log::{Durability, Log, ParkedLog};
+use crate::process::{Micros, Problem, Timestamp, problem::kind};
+use crate::run::seam::log::{Durability, Log, Nap, ParkedLog};
 use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
 use crate::run::state::run_state::{Counts, RunTime, State};
@@ -267,9 +267,20 @@ impl Run {
     fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: BriefGuard<'_, Inner>, port: &mut P) -> bool {
         let awaited = inner.state.awaited();
         inner.log.awaits(awaited);
-        let Some(log) = inner.log.park() else { return false };
+        let nap = self.nap(&inner.state, port.monotonic());
+        let Some(log) = inner.log.park(&nap) else { return false };
         self.park_as(log, Monotonic(0), inner, port);
         true
+    }
+
+    /// What the journal notes of a run in this state that is parked now.
+    fn nap(&self, state: &State, now: Monotonic) -> Nap {
+        let wall = self.kernel.clock().at(now);
+        let due = state.timers.next_due().map(|due| {
+            let time = self.host_time(due).0.saturating_sub(now.0);
+            Timestamp(wall.0.saturating_add(time))
+        });
+        Nap { due, is_paused: state.paused.is_some() }
     }
 
     /// Returns a run to where it was before its recovery, since the scheduler refused one of its
@@ -282,9 +293,10 @@ impl Run {
         port: &mut P,
     ) {
         let is_closing = self.kernel.is_closing();
+        let nap = self.nap(&inner.state, port.monotonic());
         if was_parked
             && !is_closing
-            && let Some(log) = inner.log.park()
+            && let Some(log) = inner.log.park(&nap)
         {
             let again = port.monotonic().saturating_add(WAKE_AGAIN);
             return self.park_as(log, again, inner, port);
