@@ -84,7 +84,7 @@ fn parked_runs_of_a_host_that_is_gone_are_only_rows_until_something_comes() {
     let first = host(folder.path());
     let options = |id: &str| RunOptions { id: Some(id.into()), durable: Some(true), ..RunOptions::default() };
     for (id, source) in [("naps", NAPS), ("asks", ASKS), ("paused", ASKS)] {
-        let run = first.start(&parse(&first, source), Map::new(), options(id)).unwrap();
+        let _run = first.start(&parse(&first, source), Map::new(), options(id)).unwrap();
         if id == "paused" {
             assert_eq!(first.act(id, &Act::Pause, None).unwrap(), Acted::Recorded);
         }
