@@ -84,3 +84,31 @@ fn a_service_goes_on_with_the_run_of_a_process_that_was_asked_to_end() {
     run.ends();
     eventually(|| (world.tells(&["ls", "--json"])[0]["host"].as_u64() == Some(server.id().into())).then_some(()));
 }
+
+/// After this long, a run that waits is parked.
+const PARKED_AFTER: Duration = Duration::from_millis(10_500);
+
+#[test]
+fn a_service_has_the_parked_run_of_a_killed_process_when_something_comes_for_it() {
+    let mut world = World::new(ASKS);
+    let (data, folder, token) = prepared(ASKS);
+    world.data = data;
+    let server = Server::start(&world.data, folder.path());
+    let runs = ["by-command", "by-api"].map(|run| (run, world.begin(run, "asks", &[])));
+    std::thread::sleep(PARKED_AFTER);
+    for (run, process) in runs {
+        process.kill();
+        let host = || {
+            world.tells(&["ls", "--json"]).as_array().unwrap().iter().find(|row| row["run"] == run).unwrap()["host"]
+                .as_u64()
+        };
+        eventually(|| (host() == Some(server.id().into())).then_some(()));
+    }
+    world.says(&["signal", "by-command", "answer", "7"]);
+    let (status, answer) = server.ask(&token, "POST", "/v1/runs/by-api/signals/answer", "", "7").unwrap();
+    assert_eq!((status, &answer["outcome"]), (200, &json!("recorded")), "{answer}");
+    for run in ["by-command", "by-api"] {
+        let outcome = server.ask(&token, "GET", &format!("/v1/runs/{run}/outcome?wait=20s"), "", "").unwrap().1;
+        assert_eq!(outcome["outputs"], json!({ "got": 7 }), "{outcome}");
+    }
+}
