@@ -69,7 +69,7 @@ fn runs_are_parked_between_their_signals_and_by_their_timers() {
 /// No guest: a step that waits, and one that waits for a signal.
 const NAPS: &str = "
 steps:
-  - { id: rest, wait: 1s }
+  - { id: rest, wait: 6s }
 outputs: { rested: true }
 ";
 const ASKS: &str = "
