@@ -5,7 +5,7 @@ use super::durable_watch::{DurableChange, DurableRecords};
 use super::{Host, RecoverError, RunHandle, RunManifest, RunOptions, Workflow};
 use crate::journal::{Journal as _, Posted, Sqlite, StoreError, Stored, Wanted, WantedWatch};
 use crate::process::Micros;
-use crate::run::{Act, ActId, ParkedRun, Record, RecoveryError, Refused, Resolution};
+use crate::run::{Act, ActId, ParkedRun, RebuildError, Record, RecoveryError, Refused, Resolution};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -234,7 +234,15 @@ impl Host {
     }
 
     fn resume_with(&self, id: &str, workflows: &mut LoadedWorkflows) -> Resumed {
-        let resumed = workflows.of(self, id).and_then(|workflow| self.recover(&workflow, id, RunOptions::default()));
+        let mut resume =
+            || workflows.of(self, id).and_then(|workflow| self.recover(&workflow, id, RunOptions::default()));
+        let resumed = match resume() {
+            // It was upgraded after its workflow was read.
+            Err(RecoverError::Run(RecoveryError::Records(
+                RebuildError::OtherRoot { .. } | RebuildError::OtherProgram { .. },
+            ))) => resume(),
+            resumed => resumed,
+        };
         match resumed {
             Ok(run) => Resumed::Run(run),
             Err(

@@ -40,6 +40,9 @@ const REPLAY_TIME_MAX: Duration = Duration::from_secs(30);
 const HOLD_TIME_MAX: Duration = Duration::from_secs(5);
 const HOLD_AGAIN_AFTER: Duration = Duration::from_millis(10);
 
+/// How long a run that was let go for the change may have another owner. Arbitrary.
+const OWNED_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// How often a run that has moved since it was compared is compared again. Arbitrary.
 const COMPARED_MAX: usize = 10;
 
@@ -250,8 +253,13 @@ impl Host {
         let (_, journal) = self.opened()?;
         let mut upgraded = Ok(false);
         let recovered = held.recover(|former| {
-            upgraded = journal.store().upgrade(run, upgrade);
-            let OwnedRun { records, pending, log, .. } = self.own_records(run).map_err(|error| error.to_string())?;
+            upgraded = unless_owned(|| journal.store().upgrade(run, upgrade));
+            let owned = unless_owned(|| match self.own_records(run) {
+                Err(RecoverError::Journal(error)) => Err(error),
+                owned => Ok(owned),
+            });
+            let owned = owned.map_err(RecoverError::from).and_then(|owned| owned);
+            let OwnedRun { records, pending, log, .. } = owned.map_err(|error| error.to_string())?;
             let (root, programs) = match upgraded {
                 Ok(true) => (self.root_for(workflow, &records), (*workflow.programs).clone()),
                 _ => (former.root, former.programs),
@@ -264,6 +272,18 @@ impl Host {
         match recovered {
             Ok(_) => Ok(upgraded?),
             Err(why) => Err(UpgradeError::Unrecovered { is_upgraded: matches!(upgraded, Ok(true)), why }),
+        }
+    }
+}
+
+/// Tries again while the journal says that somebody owns the run: another thread may look for runs
+/// to resume, and lets go of one that the kernel has.
+fn unless_owned<T>(mut act: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    let until = Instant::now() + OWNED_TIME_MAX;
+    loop {
+        match act() {
+            Err(StoreError::Owned(_)) if Instant::now() < until => std::thread::sleep(HOLD_AGAIN_AFTER),
+            done => return done,
         }
     }
 }

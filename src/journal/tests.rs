@@ -178,3 +178,40 @@ fn a_fork_has_the_first_records_and_its_own_beginning() {
         assert_eq!(journal.recover("copy").unwrap().records, ["begun", "two"]);
     });
 }
+
+#[test]
+fn an_upgrade_is_one_record_and_another_manifest_or_nothing() {
+    each(|journal| {
+        let upgrade = |records| RunUpgrade {
+            records,
+            record: Bytes::from("upgraded"),
+            manifest: "other".to_owned(),
+            components: vec!["00".into()],
+            version: Some(3),
+        };
+        assert!(matches!(journal.upgrade("run", &upgrade(1)), Err(StoreError::Unknown(_))));
+        let mut log = journal.begin(&new("run")).unwrap();
+        let _ = log.append(b"one");
+        let _ = log.append(b"two");
+        journal.flush().unwrap();
+        assert!(matches!(journal.upgrade("run", &upgrade(2)), Err(StoreError::Owned(_))));
+        drop(log);
+        for other in [0, 1, 3] {
+            assert!(!journal.upgrade("run", &upgrade(other)).unwrap(), "it has moved");
+        }
+        assert_eq!(journal.manifest("run").unwrap().unwrap(), "about run");
+        assert!(journal.upgrade("run", &upgrade(2)).unwrap());
+        assert!(!journal.upgrade("run", &upgrade(2)).unwrap());
+        assert_eq!(journal.list(&Filter { version: Some(3), ..Filter::default() }).unwrap().len(), 1);
+        let mut taken = journal.recover("run").unwrap();
+        assert_eq!(
+            (&*taken.records, &*taken.manifest),
+            (&[&b"one"[..], b"two", b"upgraded"].map(Bytes::from)[..], "other")
+        );
+        let _ = taken.log.append(b"four");
+        let _ = taken.log.ended(&RunEnd { status: EndStatus::Succeeded, at: Timestamp(8) });
+        journal.flush().unwrap();
+        assert_eq!(journal.records("run").unwrap().len(), 4);
+        assert!(matches!(journal.upgrade("run", &upgrade(4)), Err(StoreError::Ended(_))));
+    });
+}

@@ -187,7 +187,8 @@ pub(super) fn write_whole(
     Ok(Ok(changed))
 }
 
-/// Appends records to a run that no host owns, after its last row and so many records.
+/// Appends records to a run that no living host owns, after its last row and so many records. Who
+/// owned it stays as it was.
 pub(super) fn write_more(
     change: &Connection,
     (row, head): (i64, i64),
@@ -197,7 +198,8 @@ pub(super) fn write_more(
     let seq = (records + 1).cast_signed();
     blob::write(change, row, sealed)?;
     change.prepare_cached(INSERT)?.execute(params![row, seq, head, sealed.bytes])?;
-    change.prepare_cached(RELEASE)?.execute(params![row, change.last_insert_rowid(), seq])?;
+    let mut update = change.prepare_cached("UPDATE run SET head = ?2, records = ?3 WHERE run = ?1")?;
+    update.execute(params![row, change.last_insert_rowid(), seq])?;
     Ok(())
 }
 

@@ -11,6 +11,7 @@ mod logs;
 mod parked;
 mod places;
 mod sharing;
+mod upgrades;
 
 use super::{Sqlite, StoreError};
 use crate::journal::{DurabilityListener, Filter, Journal, NewRun, Place};
