@@ -41,6 +41,7 @@ mod suspended;
 mod terminal;
 mod timeouts;
 mod uncertain;
+mod upgraded;
 mod waiting;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;

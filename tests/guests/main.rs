@@ -30,5 +30,6 @@ mod slow;
 mod snapshots;
 mod suite;
 mod support;
+mod upgraded;
 #[path = "../integration/wat_guest.rs"]
 mod wat_guest;
