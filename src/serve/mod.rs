@@ -42,5 +42,5 @@ mod view;
 
 pub use problem::{ProblemKind, ServeProblem};
 pub use router::{Needs, document, router, table};
-pub use service::{Deployed, Service, ServiceOptions};
+pub use service::{Deployed, OnDeploy, Service, ServiceOptions};
 pub use view::{OutcomeView, RunDetail, RunView};

@@ -55,6 +55,18 @@ pub struct ServiceOptions {
     pub addresses: Addresses,
     /// The folder with the secrets that webhooks of the API may name.
     pub secrets: Option<std::path::PathBuf>,
+    /// What follows when a version is activated by the API.
+    pub on_deploy: OnDeploy,
+}
+
+/// What follows when a version is activated by the API.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum OnDeploy {
+    /// Nothing.
+    #[default]
+    None,
+    /// The newest runs of the workflow are replayed on it, as a job.
+    Check,
 }
 
 /// A deployed version with its workflow, ready to be started.

@@ -1,8 +1,8 @@
 //! A version that is checked with recorded runs, activated, rolled back and removed, by a real
 //! service that is killed again and again.
 
-use super::command_in;
 use super::scheduled::{Server, prepared};
+use super::{command_in, transcript};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -110,4 +110,47 @@ fn activated_and_removed(mut server: Server, data: &Path, token: &str) {
     server = again(server, data, none.path());
     assert_eq!(removes(&server), 404);
     assert_eq!(asked(&server, token, "GET", "/v1/workflows/counts", "", &json!({})).1["version"], 1);
+}
+
+#[test]
+fn a_service_is_checked_without_being_started() {
+    let (data, folder, _token) = prepared(COUNTS);
+    let checks = || command_in(&data, &["serve", "--check", "--workflows", folder.path().to_str().unwrap()]);
+    // Another one may run on the folder.
+    let _server = Server::start(&data, folder.path());
+    let sound = checks().output().unwrap();
+    assert_eq!(sound.status.code(), Some(0), "{}", transcript(&sound));
+    assert!(transcript(&sound).contains("counts can be deployed"), "{}", transcript(&sound));
+    std::fs::write(folder.path().join("other.yaml"), COUNTS.replace("steps", "stepz")).unwrap();
+    let faulty = checks().output().unwrap();
+    assert_eq!(faulty.status.code(), Some(1), "{}", transcript(&faulty));
+    assert!(transcript(&faulty).contains("stepz"), "{}", transcript(&faulty));
+    let open = checks().args(["--listen", "0.0.0.0:0"]).output().unwrap();
+    assert_eq!(open.status.code(), Some(2), "{}", transcript(&open));
+    let bad = folder.path().join("config.yaml");
+    std::fs::write(&bad, "wrokers: 2").unwrap();
+    let configured = checks().arg("--config").arg(&bad).output().unwrap();
+    assert_eq!(configured.status.code(), Some(2), "{}", transcript(&configured));
+}
+
+#[test]
+fn a_check_follows_each_activation_if_the_service_was_told_so() {
+    let (data, folder, token) = prepared(COUNTS);
+    let server = Server::start_with(&data, folder.path(), &["--on-deploy", "check"]);
+    while asked(&server, &token, "GET", "/readyz", "", &json!({})).0 != 200 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let body = json!({ "run-id": "one", "inputs": { "n": 1 } });
+    let (status, run) = asked(&server, &token, "POST", "/v1/workflows/counts/runs?wait=30s", "r", &body);
+    assert_eq!(status, 200, "{run}");
+    let other = COUNTS.replace("+ .inputs.n", "+ 7");
+    let body = json!({ "file": "flow.yaml", "source": other, "activate": true });
+    let (status, version) = asked(&server, &token, "POST", "/v1/workflows", "d", &body);
+    assert_eq!((status, &version["active"]), (201, &json!(true)), "{version}");
+    let (_, jobs) = asked(&server, &token, "GET", "/v1/jobs", "", &json!({}));
+    let job = &jobs["jobs"][0];
+    assert_eq!(job["kind"], "check", "{jobs}");
+    let path = format!("/v1/jobs/{}?wait=30s", job["id"].as_str().unwrap());
+    let (_, done) = asked(&server, &token, "GET", &path, "", &json!({}));
+    assert_eq!(done["report"]["counts"], json!({ "differs": 1 }), "{done}");
 }

@@ -24,8 +24,12 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn start(data: &Path, workflows: &Path) -> Self {
-        let mut command =
-            command_in(data, &["serve", "--listen", "127.0.0.1:0", "--workflows", workflows.to_str().unwrap()]);
+        Self::start_with(data, workflows, &[])
+    }
+
+    pub(super) fn start_with(data: &Path, workflows: &Path, options: &[&str]) -> Self {
+        let usual = ["serve", "--listen", "127.0.0.1:0", "--workflows", workflows.to_str().unwrap()];
+        let mut command = command_in(data, &[&usual[..], options].concat());
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = Vec::new();

@@ -15,9 +15,9 @@ use crate::serve::access::guard::Addresses;
 use crate::serve::hook::spec::WebhookSpec;
 #[cfg(feature = "otlp")]
 use crate::serve::otlp::OtlpOptions;
-use crate::serve::server::{ServerError, ServerNotice, ServerOptions, TlsFiles, run};
-use crate::serve::{Service, ServiceOptions};
-use clap::{Args, ValueHint};
+use crate::serve::server::{ServerError, ServerNotice, ServerOptions, TlsFiles, check, run};
+use crate::serve::{OnDeploy, Service, ServiceOptions};
+use clap::{Args, ValueEnum, ValueHint};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -33,6 +33,7 @@ Examples:
   wfhost serve --workflows workflows
   curl -H \"Authorization: Bearer $TOKEN\" localhost:7007/v1/runs
   wfhost serve --listen 0.0.0.0:7007 --tls-cert cert.pem --tls-key key.pem
+  wfhost --config service.yaml serve --workflows workflows --check
 
 The service recovers every run of the data folder that no other process has, and runs what is started through its API \
 (GET /v1/openapi.json describes it). Each workflow file of --workflows is deployed when it starts. It ends on SIGTERM: \
@@ -64,6 +65,13 @@ pub(in crate::cli) struct Arguments {
     /// Folder of the secrets that webhooks of the API may name: a file for each.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(in crate::cli) secrets: Option<PathBuf>,
+    /// What follows when a version is activated by the API: `check` replays the newest 100 runs of
+    /// the workflow on it, as a job.
+    #[arg(long, value_name = "WHAT", value_enum, default_value_t = Activation::None)]
+    pub(in crate::cli) on_deploy: Activation,
+    /// Check the configuration, the certificate and the workflows, and serve nothing.
+    #[arg(long)]
+    pub(in crate::cli) check: bool,
     /// The webhooks of the configuration file.
     #[arg(skip)]
     pub(in crate::cli) webhooks: BTreeMap<String, WebhookSpec>,
@@ -75,6 +83,13 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
     pub(in crate::cli) host: HostArguments,
+}
+
+/// What follows when a version is activated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(in crate::cli) enum Activation {
+    None,
+    Check,
 }
 
 pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
@@ -99,12 +114,15 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
         say(&terminal.warning_text(&title, Some(&hint)));
     }
     let addresses = Addresses { public_url: public_url(command), origins: command.origins.clone() };
-    let service = Service::new(host.clone(), ServiceOptions { addresses, secrets: command.secrets.clone() }).map_err(
-        |error| match error {
-            RecoverError::Journal(error) => UserError::from(error),
-            error => recovery_error("", error),
-        },
-    )?;
+    let on_deploy = match command.on_deploy {
+        Activation::None => OnDeploy::None,
+        Activation::Check => OnDeploy::Check,
+    };
+    let asked = ServiceOptions { addresses, secrets: command.secrets.clone(), on_deploy };
+    let service = Service::new(host.clone(), asked).map_err(|error| match error {
+        RecoverError::Journal(error) => UserError::from(error),
+        error => recovery_error("", error),
+    })?;
     let files = command.tls_cert.clone().zip(command.tls_key.clone());
     let options = ServerOptions {
         listen: listened(command),
@@ -116,6 +134,14 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
         traces: traces(command),
     };
     let tell = Arc::new(move |notice: ServerNotice<'_>| show(terminal, notice));
+    if command.check {
+        let is_sound = check(&service, &options, &(tell as _)).map_err(refused)?;
+        runtime.shutdown_background();
+        if is_sound {
+            say("it would start");
+        }
+        return Ok(if is_sound { Exit::Success } else { Exit::Failed });
+    }
     let served = runtime.block_on(run(service, options, tell));
     // The process ends.
     std::mem::forget(host);
@@ -164,9 +190,10 @@ fn show(terminal: Terminal, notice: ServerNotice<'_>) {
             let word = if is_new { "deployed" } else { "serves" };
             say(&format!("{word} {name} version {version} ({})", file.display()));
         }
+        ServerNotice::Checked { file, name } => say(&format!("{name} can be deployed ({})", file.display())),
         ServerNotice::Faulty { file, error } => {
             let error = UserError::from(error);
-            say(&terminal.warning_text(&format!("{} is not deployed", file.display()), None));
+            say(&terminal.warning_text(&format!("{} cannot be deployed", file.display()), None));
             let _ = CommandError::from(error).report(false, terminal);
         }
         ServerNotice::FaultyWebhook { name, why } => {

@@ -7,7 +7,7 @@ use crate::serve::body::{JsonBody, Segments, object};
 use crate::serve::idempotency::{Key, REPLAYED, derived, digest};
 use crate::serve::job::{CHECKED_MAX, Check, Kind};
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
-use crate::serve::service::Service;
+use crate::serve::service::{OnDeploy, Service};
 use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -84,6 +84,29 @@ pub(in crate::serve) async fn create(
             Ok(response)
         })
         .await
+}
+
+/// Begins the check of a version that was activated, if the server does that. Returns the id of the
+/// job; `None` if there are no runs, or the caller may not read them.
+pub(super) fn check_activated(
+    service: &Arc<Service>,
+    caller: &Caller,
+    name: &str,
+    number: u64,
+) -> Answered<Option<String>> {
+    if service.options.on_deploy != OnDeploy::Check || !caller.has(Scope::RunsRead) {
+        return Ok(None);
+    }
+    let (runs, more) = selected(service, caller, name, CheckVersion::default())?;
+    if runs.is_empty() {
+        return Ok(None);
+    }
+    let detail = json!({ "runs": runs.len() }).to_string();
+    let check = json!(Check { name: name.to_owned(), version: number, runs, more });
+    let digest = digest(&check);
+    let (id, _) = service.begin_job(caller, Kind::Check, None, check, digest)?;
+    service.note(caller, "workflows.check", &format!("{name}@{number}"), Some(detail))?;
+    Ok(Some(id))
 }
 
 /// The ids of the runs, and whether there are more.

@@ -1,5 +1,6 @@
 //! Deploying versions, and activating them.
 
+use super::checks::check_activated;
 use super::workflows::{VersionView, active};
 use crate::base::text::steers;
 use crate::host::LoadError;
@@ -11,7 +12,7 @@ use crate::serve::service::Service;
 use crate::workflow::diagnostics::Diagnostics;
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -78,10 +79,11 @@ pub(in crate::serve) async fn deploy(
     Params(params): Params<DeployParams>,
     JsonBody(body): JsonBody<DeployVersion>,
 ) -> Answered<Response> {
-    service.deploying(move |service| deploy_now(service, &caller, body, params.dry_run)).await
+    let me = Arc::clone(&service);
+    service.deploying(move |_| deploy_now(&me, &caller, body, params.dry_run)).await
 }
 
-fn deploy_now(service: &Service, caller: &Caller, body: DeployVersion, dry_run: bool) -> Answered<Response> {
+fn deploy_now(service: &Arc<Service>, caller: &Caller, body: DeployVersion, dry_run: bool) -> Answered<Response> {
     let is_text = |text: &str| !text.is_empty() && text.chars().count() <= 1_000 && !text.chars().any(steers);
     if !is_text(&body.file) {
         return Err(ServeProblem::new(ProblemKind::DoesNotFit)
@@ -115,12 +117,13 @@ fn deploy_now(service: &Service, caller: &Caller, body: DeployVersion, dry_run: 
     if is_new {
         service.note(caller, "workflows.deploy", &format!("{name}@{number}"), None)?;
     }
+    let mut check = HeaderMap::new();
     if body.activate {
-        activate_now(service, caller, &name, number, body.expect_active)?;
+        check = activate_now(service, caller, &name, number, body.expect_active)?;
     }
     let view = VersionView::of(&deployed.version, active(service, &name)? == Some(number));
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(view)).into_response())
+    Ok((status, check, Json(view)).into_response())
 }
 
 pub(super) fn definition_problem(problems: &Diagnostics) -> ServeProblem {
@@ -151,6 +154,9 @@ pub struct ActivateVersion {
 }
 
 /// Makes a version the one that new runs get.
+///
+/// If the server was started with `--on-deploy check`, a check of the version with the newest 100
+/// runs begins, and the header `Link` names its job (`rel="monitor"`).
 #[utoipa::path(post, path = "/v1/workflows/{name}/versions/{version}/activate", tag = "workflows",
     params(("name" = String, Path), ("version" = u64, Path)), request_body = Option<ActivateVersion>,
     responses((status = 204),
@@ -161,19 +167,36 @@ pub(in crate::serve) async fn activate(
     caller: Caller,
     Segments((name, number)): Segments<(String, u64)>,
     JsonBody(body): JsonBody<ActivateVersion>,
-) -> Answered<StatusCode> {
+) -> Answered<Response> {
+    let me = Arc::clone(&service);
     service
-        .with_store(move |service| {
+        .with_store(move |_| {
             caller.check_workflow(&name)?;
-            activate_now(service, &caller, &name, number, body.expect_active)?;
-            Ok(StatusCode::NO_CONTENT)
+            let check = activate_now(&me, &caller, &name, number, body.expect_active)?;
+            Ok((StatusCode::NO_CONTENT, check).into_response())
         })
         .await
 }
 
-fn activate_now(service: &Service, caller: &Caller, name: &str, number: u64, expected: Option<u64>) -> Answered<()> {
+/// Activates a version. Returns the header that names the job that checks it, if one does.
+fn activate_now(
+    service: &Arc<Service>,
+    caller: &Caller,
+    name: &str,
+    number: u64,
+    expected: Option<u64>,
+) -> Answered<HeaderMap> {
     match service.activate(name, number, caller.name(), expected)? {
-        Activated::Done => service.note(caller, "workflows.activate", &format!("{name}@{number}"), None),
+        Activated::Done => {
+            service.note(caller, "workflows.activate", &format!("{name}@{number}"), None)?;
+            // It is active, whatever becomes of the check.
+            let job = check_activated(service, caller, name, number).unwrap_or_else(|problem| {
+                tracing::warn!(workflow = name, version = number, problem = problem.detail, "it is not checked");
+                None
+            });
+            let link = job.and_then(|id| HeaderValue::try_from(format!("</v1/jobs/{id}>; rel=\"monitor\"")).ok());
+            Ok(link.map(|link| (header::LINK, link)).into_iter().collect())
+        }
         Activated::Unknown => Err(ServeProblem::unknown(format_args!("version {number} of `{name}`"))),
         Activated::Other(now) => {
             let now = now.map_or_else(|| "none is".to_owned(), |now| format!("version {now} is"));

@@ -84,6 +84,17 @@ impl Service {
         author: &str,
         expected: Expected,
     ) -> Answered<(StoredWebhook, bool)> {
+        let checked = self.checked_hook(name, spec, origin)?;
+        let spec = serde_json::to_string(&checked.spec).expect("invariant: a description can be written as JSON");
+        let webhook = Webhook { name: name.into(), origin: origin.into(), spec: spec.into(), author: author.into() };
+        match self.store.put_webhook(&webhook, expected, system_time())? {
+            WebhookWrite::Stored { webhook, is_new } => Ok((webhook, is_new)),
+            WebhookWrite::Mismatch(found) => Err(mismatch(found)),
+        }
+    }
+
+    /// Checks a webhook.
+    fn checked_hook(&self, name: &str, spec: WebhookSpec, origin: &str) -> Answered<CheckedWebhook> {
         let unfit = |errors| {
             let mut problem = ServeProblem::new(ProblemKind::DoesNotFit);
             problem.errors = errors;
@@ -107,15 +118,17 @@ impl Service {
             Some(Fault { pointer: format!("/verify/secrets/{number}"), message })
         });
         let unreadable: Vec<_> = unreadable.collect();
-        if !unreadable.is_empty() {
-            return Err(unfit(parts(unreadable)));
-        }
-        let spec = serde_json::to_string(&checked.spec).expect("invariant: a description can be written as JSON");
-        let webhook = Webhook { name: name.into(), origin: origin.into(), spec: spec.into(), author: author.into() };
-        match self.store.put_webhook(&webhook, expected, system_time())? {
-            WebhookWrite::Stored { webhook, is_new } => Ok((webhook, is_new)),
-            WebhookWrite::Mismatch(found) => Err(mismatch(found)),
-        }
+        if unreadable.is_empty() { Ok(checked) } else { Err(unfit(parts(unreadable))) }
+    }
+
+    /// What is wrong with each webhook of the server's configuration file that cannot be used.
+    /// Nothing is stored.
+    pub(in crate::serve) fn faulty_webhooks(&self, webhooks: BTreeMap<String, WebhookSpec>) -> Vec<(String, String)> {
+        let why = |(name, spec): (String, WebhookSpec)| {
+            let problem = self.checked_hook(&name, spec, CONFIG).err()?;
+            Some((name, in_words(problem)))
+        };
+        webhooks.into_iter().filter_map(why).collect()
     }
 
     /// Makes the webhooks of the server's configuration file those that are stored as such.
@@ -136,17 +149,21 @@ impl Service {
         }
         for (name, spec) in webhooks {
             if let Err(problem) = self.put_hook(&name, spec, CONFIG, CONFIG, Expected::Any) {
-                let parts = problem.errors.into_iter().map(|part| match part.pointer.as_str() {
-                    "" => part.message,
-                    pointer => format!("{pointer}: {}", part.message),
-                });
-                let whys: Vec<_> = problem.detail.into_iter().chain(parts).collect();
-                let why = if whys.is_empty() { problem.title } else { whys.join("; ") };
-                faulty.insert(name, why);
+                faulty.insert(name, in_words(problem));
             }
         }
         Ok(faulty)
     }
+}
+
+/// What is wrong, in one line.
+fn in_words(problem: ServeProblem) -> String {
+    let parts = problem.errors.into_iter().map(|part| match part.pointer.as_str() {
+        "" => part.message,
+        pointer => format!("{pointer}: {}", part.message),
+    });
+    let whys: Vec<_> = problem.detail.into_iter().chain(parts).collect();
+    if whys.is_empty() { problem.title } else { whys.join("; ") }
 }
 
 /// The problem of a revision that is not the one that the caller knows.

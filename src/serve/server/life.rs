@@ -79,6 +79,13 @@ pub enum ServerNotice<'a> {
         /// Whether it was not deployed before.
         is_new: bool,
     },
+    /// A workflow of its folder has no fault: it was only checked.
+    Checked {
+        /// The file.
+        file: &'a Path,
+        /// The name of the workflow.
+        name: &'a str,
+    },
     /// A workflow file of its folder cannot be used; the others are.
     Faulty {
         /// The file.
@@ -381,6 +388,48 @@ fn take_over(
     })
 }
 
+/// Checks what a server would start with, and that it may: its addresses, its certificate, each
+/// workflow file of its folder and each webhook of its configuration. Nothing is deployed, no
+/// address is listened on, and no run is resumed; another service may run on the folder. Returns
+/// whether nothing is wrong with what was told.
+///
+/// # Errors
+/// Says why it would not start.
+pub fn check(
+    service: &Service,
+    options: &ServerOptions,
+    tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
+) -> Result<bool, ServerError> {
+    check_open(service, options, tell)?;
+    options.tls.clone().map(Certificate::read).transpose()?;
+    let mut is_sound = true;
+    for file in options.workflows.as_deref().map_or_else(|| Ok(Vec::new()), workflow_files)? {
+        match service.host().load(&file) {
+            Ok(workflow) => tell(ServerNotice::Checked { file: &file, name: &workflow.plan().name }),
+            Err(error) => {
+                is_sound = false;
+                tell(ServerNotice::Faulty { file: &file, error });
+            }
+        }
+    }
+    for (name, why) in service.faulty_webhooks(options.webhooks.clone()) {
+        is_sound = false;
+        tell(ServerNotice::FaultyWebhook { name: &name, why: &why });
+    }
+    Ok(is_sound)
+}
+
+/// The workflow files of a folder, in the order of their names.
+fn workflow_files(folder: &Path) -> Result<Vec<PathBuf>, ServerError> {
+    let fails = |error| ServerError::Workflows { path: folder.to_owned(), error };
+    let files =
+        std::fs::read_dir(folder).and_then(|files| files.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>());
+    let is_workflow = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml");
+    let mut files: Vec<PathBuf> = files.map_err(fails)?.into_iter().filter(is_workflow).collect();
+    files.sort();
+    Ok(files)
+}
+
 /// Deploys and activates each workflow file of a folder. A faulty one stops itself alone.
 ///
 /// # Errors
@@ -390,13 +439,7 @@ pub fn deploy_folder(
     folder: &Path,
     tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
 ) -> Result<(), ServerError> {
-    let fails = |error| ServerError::Workflows { path: folder.to_owned(), error };
-    let files =
-        std::fs::read_dir(folder).and_then(|files| files.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>());
-    let is_workflow = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml");
-    let mut files: Vec<PathBuf> = files.map_err(fails)?.into_iter().filter(is_workflow).collect();
-    files.sort();
-    for file in files {
+    for file in workflow_files(folder)? {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let deployed = service.host().load(&file).and_then(|workflow| service.deploy(workflow, AUTHOR, None));
         let (deployed, is_new) = match deployed {

@@ -10,7 +10,7 @@ mod prompt;
 mod reload;
 mod tls;
 
-pub use life::{ServerError, ServerNotice, ServerOptions, deploy_folder, run};
+pub use life::{ServerError, ServerNotice, ServerOptions, check, deploy_folder, run};
 pub use tls::{Certificate, TlsError, TlsFiles};
 
 use super::access::guard::HEADER_BYTES_MAX;
