@@ -177,8 +177,6 @@ impl Command {
             Self::Replay(command) => ("replay", &command.data),
             Self::Verify(command) => ("verify", &command.data),
             Self::Ps(command) => ("ps", &command.data),
-            Self::Trace(command) => ("trace", &command.data),
-            Self::Rm(command) => ("rm", &command.data),
             Self::Backup(command) => ("backup", &command.data),
             _ => return Ok(()),
         };
@@ -207,13 +205,13 @@ impl Command {
             Self::Status(command) => (&mut command.target.data, None),
             Self::Logs(command) => (&mut command.target.data, None),
             Self::History(command) => (&mut command.target.data, None),
-            Self::Trace(command) => (&mut command.data, None),
+            Self::Trace(command) => (&mut command.target.data, None),
             Self::Cancel(command) => (&mut command.act.target.data, None),
             Self::Pause(command) => (&mut command.act.target.data, None),
             Self::Signal(command) => (&mut command.act.target.data, None),
             Self::Query(command) => (&mut command.target.data, None),
             Self::Resolve(command) => (&mut command.act.target.data, None),
-            Self::Rm(command) => (&mut command.data, None),
+            Self::Rm(command) => (&mut command.target.data, None),
             Self::Serve(command) => {
                 let (data, host) = (Some(&mut command.data), Some(&mut command.host));
                 return Unset { data, host, cache: None, webhooks: Some(&mut command.webhooks) };

@@ -142,6 +142,9 @@ fn commands_print_the_same_of_a_folder_and_of_its_server() {
     }
     assert!(both.same(&["logs", "-f", "bad"]).contains("the run failed"));
     both.same(&["history", "order-1", "--step", "decision"]);
+    both.same(&["trace", "bad-1", "--perfetto", "-"]);
+    assert!(both.same(&["rm", "bad"]).contains("is named by its full id"));
+    assert!(both.same(&["rm", "order-1"]).contains("to end it: wfhost cancel order-1"));
     assert!(both.same(&["inbox"]).contains("Publish?"));
     both.same(&["inbox", "--json", "--kind", "signal"]);
     both.same(&["inbox", "--older-than", "1h"]);
@@ -164,6 +167,8 @@ fn commands_print_the_same_of_a_folder_and_of_its_server() {
     assert!(said(&followed).contains("the run succeeded"), "{}", said(&followed));
     eventually(|| said(&both.remote(&["status", "order-1"])).contains("succeeded").then_some(()));
     assert!(both.same(&["status", "order-1"]).contains(r#"outputs {"letters":3,"decision":true}"#));
+    assert!(said(&both.remote(&["rm", "order-1"])).contains("removed 1 run: order-1"));
+    assert!(said(&both.remote(&["rm", "order-1"])).contains("there is no run `order-1`"));
 }
 
 #[test]

@@ -219,7 +219,7 @@ impl Server {
             loop {
                 let frame = tokio::time::timeout(SILENCE_MAX, body.frame()).await;
                 let Some(frame) = frame.map_err(|_| broken("the server is silent".to_owned()))? else { break };
-                let Ok(bytes) = frame.map_err(|error| broken(error.to_string()))?.into_data() else { continue };
+                let Ok(bytes) = frame.map_err(broken)?.into_data() else { continue };
                 let mut rest = &bytes[..];
                 while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
                     left.extend_from_slice(&rest[..end]);

@@ -1,12 +1,11 @@
 //! `wfhost rm`: removing runs, and what only they needed.
 
-use crate::cli::args::data::DataArguments;
+use crate::cli::args::target::TargetArguments;
 use crate::cli::args::values;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
-use crate::cli::store::{Ownership, Runs};
-use crate::cli::terminal::{Terminal, print, quoted, say};
-use crate::journal::{Journal as _, Retention, StoreError, Stored};
+use crate::cli::terminal::{Terminal, print, say};
+use crate::journal::{Journal as _, Retention};
 use crate::process::Micros;
 use crate::run::system_time;
 use clap::Args;
@@ -43,22 +42,46 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
 }
 
 pub(in crate::cli) fn rm(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
-    let removed = match (command.data.open()?, command.runs.first()) {
-        (Some(runs), _) => remove(&runs, command)?,
-        (None, None) => Removed::default(),
-        // This reports that the run does not exist.
-        (None, Some(given)) => command.data.find(given).map(|_| Removed::default())?,
-    };
+    let removed = if command.target.url().is_some() { of_server(command)? } else { of_folder(command)? };
     if command.json {
         print(&json!({ "removed": removed.count }).to_string())?;
     } else {
         say(&removed.text());
     }
     Ok(Exit::Success)
+}
+
+/// Removes runs of a folder, and sweeps it.
+fn of_folder(command: &Arguments) -> Result<Removed, CommandError> {
+    let mut removed = named(command)?;
+    let Some(runs) = command.target.data.open()? else { return Ok(removed) };
+    let before = |age| system_time().saturating_sub(Micros::from(age));
+    // With no bound given, the sweep removes only what the removed runs needed.
+    let retention = Retention { ended_before: command.older_than.map(before), runs_max: command.keep.map(u64::from) };
+    removed.count += runs.store.sweep(&retention)?;
+    Ok(removed)
+}
+
+/// Removes runs of a server, which sweeps by itself.
+fn of_server(command: &Arguments) -> Result<Removed, CommandError> {
+    if command.older_than.is_some() || command.keep.is_some() || command.unfinished {
+        let refused = UserError::new(kind::USAGE, "a server removes the runs that are named, once they have ended");
+        return Err(refused.hint("`wfhost rm RUN --server URL`; --older-than and --keep are for a data folder").into());
+    }
+    named(command)
+}
+
+/// Removes the runs that are named.
+fn named(command: &Arguments) -> Result<Removed, CommandError> {
+    let mut removed = Removed::default();
+    for id in command.target.open()?.remove(&command.runs, command.unfinished)? {
+        removed.add(id);
+    }
+    Ok(removed)
 }
 
 /// Removed ids that are listed. Arbitrary: some lines.
@@ -85,57 +108,5 @@ impl Removed {
         let more = if self.count > self.listed.len() as u64 { ", and more" } else { "" };
         let listed = if self.listed.is_empty() { String::new() } else { format!(": {}{more}", self.listed.join(", ")) };
         format!("removed {} run{plural}{listed}", self.count)
-    }
-}
-
-fn remove(runs: &Runs, command: &Arguments) -> Result<Removed, CommandError> {
-    let mut meant = Vec::new();
-    // Report what cannot be removed before removing anything.
-    for given in &command.runs {
-        let stored = runs.find(given)?;
-        if *stored.id != **given {
-            // Removal is final, so it never acts on a guess.
-            let title = format!("there is no run `{}`, and a run to remove is named by its full id", quoted(given));
-            let refused = UserError::new(kind::UNKNOWN_RUN, title);
-            return Err(refused.hint(format!("one id begins so: wfhost rm {}", stored.id)).into());
-        }
-        check(runs, &stored, command.unfinished)?;
-        meant.push(stored.id);
-    }
-    let mut removed = Removed::default();
-    for id in meant {
-        match runs.store.remove(&id) {
-            Ok(()) => removed.add(id),
-            // Another process was quicker, or the run was named twice.
-            Err(StoreError::Unknown(_)) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let before = |age| system_time().saturating_sub(Micros::from(age));
-    // With no bound given, the sweep removes only what the removed runs needed.
-    let retention = Retention { ended_before: command.older_than.map(before), runs_max: command.keep.map(u64::from) };
-    removed.count += runs.store.sweep(&retention)?;
-    Ok(removed)
-}
-
-fn check(runs: &Runs, stored: &Stored, unfinished: bool) -> Result<(), CommandError> {
-    let id = &stored.id;
-    match runs.ownership(stored)? {
-        Ownership::Ended => Ok(()),
-        Ownership::Orphaned if unfinished => Ok(()),
-        Ownership::Orphaned => {
-            let way = match &stored.damage {
-                Some(why) => format!("it cannot be resumed: {why}"),
-                None => format!("`wfhost resume {id}` resumes it"),
-            };
-            Err(UserError::new(kind::WRONG_STATE, format!("the run {id} has not ended"))
-                .hint(format!("{way}; --unfinished removes it for good"))
-                .into())
-        }
-        Ownership::Owned(owner) => {
-            Err(UserError::new(kind::WRONG_STATE, format!("the run {id} is running in process {}", owner.pid))
-                .hint(format!("to end it: wfhost cancel {id}"))
-                .into())
-        }
     }
 }

@@ -1,6 +1,6 @@
 //! `wfhost trace`: a run over time, for a viewer.
 
-use crate::cli::args::data::DataArguments;
+use crate::cli::args::target::TargetArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::terminal::{Terminal, say, unwritable};
@@ -30,12 +30,11 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_name = "FILE", required = true, value_hint = ValueHint::FilePath)]
     pub(in crate::cli) perfetto: PathBuf,
     #[command(flatten)]
-    pub(in crate::cli) data: DataArguments,
+    pub(in crate::cli) target: TargetArguments,
 }
 
 pub(in crate::cli) fn trace(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
-    let (runs, stored) = command.data.find(&command.run)?;
-    let records = runs.records_of(&stored.id)?;
+    let (stored, records) = command.target.open()?.records(&command.run)?;
     let spans = RunSpans::of(stored.id.clone(), &*stored.name);
     if command.perfetto.as_os_str() == "-" {
         let drawn = draw(BufWriter::new(io::stdout().lock()), spans, &records);

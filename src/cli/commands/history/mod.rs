@@ -81,7 +81,7 @@ pub(in crate::cli) struct Arguments {
 const STEPS_MAX: usize = 20;
 
 pub(in crate::cli) fn history(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
-    let records = command.target.open()?.records(&command.run)?;
+    let (_, records) = command.target.open()?.records(&command.run)?;
     let chosen = choose(command, &records)?;
     let mut out = BufWriter::new(io::stdout().lock());
     let written = if command.json { write_json(&mut out, &chosen) } else { write_text(&mut out, &records, &chosen) };

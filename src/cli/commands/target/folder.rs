@@ -2,7 +2,7 @@
 
 use super::{
     Acted, Cancel, CancelOutcome, Cancelled, ListWanted, Listed, Row, RunView, State, TakeLine, Target, folder_inbox,
-    folder_log,
+    folder_log, folder_remove,
 };
 use crate::cli::args::data::DataArguments;
 use crate::cli::args::workflow::NO_SLOTS;
@@ -155,9 +155,19 @@ impl Target for Folder {
         })
     }
 
-    fn records(&self, given: &str) -> Result<Vec<Record>, CommandError> {
+    fn records(&self, given: &str) -> Result<(Stored, Vec<Record>), CommandError> {
         let (runs, stored) = self.0.find(given)?;
-        Ok(runs.records_of(&stored.id)?)
+        let records = runs.records_of(&stored.id)?;
+        Ok((stored, records))
+    }
+
+    fn remove(&self, given: &[String], unfinished: bool) -> Result<Vec<Arc<str>>, CommandError> {
+        match (self.0.open()?, given.first()) {
+            (Some(runs), _) => folder_remove::remove(&runs, given, unfinished),
+            // This reports that the run does not exist.
+            (None, Some(given)) => Ok(self.0.find(given).map(|_| Vec::new())?),
+            (None, None) => Ok(Vec::new()),
+        }
     }
 
     fn log(&self, given: &str, follow: bool, terminal: Terminal, take: TakeLine<'_>) -> Result<Exit, CommandError> {

@@ -5,6 +5,7 @@
 mod folder;
 mod folder_inbox;
 mod folder_log;
+mod folder_remove;
 mod server;
 mod server_inbox;
 mod server_log;
@@ -31,6 +32,7 @@ use crate::process::Timestamp;
 use crate::run::{EndStatus, Record};
 use clap::ValueEnum;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// The status of a run.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +85,12 @@ pub(in crate::cli) trait Target {
     /// step of the workflow would claim it.
     fn unclaimed(&self, given: &str, name: &str) -> Result<Option<Vec<String>>, CommandError>;
 
-    /// The durable records of a run.
-    fn records(&self, given: &str) -> Result<Vec<Record>, CommandError>;
+    /// A run, and its durable records.
+    fn records(&self, given: &str) -> Result<(Stored, Vec<Record>), CommandError>;
+
+    /// Removes runs that have ended, by their full ids; none if one of them cannot be removed.
+    /// `unfinished`: also those that have not, if they are not running.
+    fn remove(&self, runs: &[String], unfinished: bool) -> Result<Vec<Arc<str>>, CommandError>;
 
     /// Gives the lines of a run's log to `take`. If it is followed also those to come, until it
     /// ends, and says how it ended.

@@ -1,5 +1,6 @@
 //! The runs of a server.
 
+use super::folder_remove::not_named;
 use super::server_view::{declared, live, may_wait_for, row, unexpected};
 use super::{
     Acted, Cancel, CancelOutcome, Cancelled, ListWanted, Listed, Row, RunView, State, TakeLine, Target, server_inbox,
@@ -9,10 +10,12 @@ use crate::cli::commands::acts::ended_error;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::journal::{FULL, FULL_HINT};
+use crate::cli::store::Ownership;
 use crate::cli::table::rfc3339;
 use crate::cli::terminal::{Terminal, quoted, say};
 use crate::host::RunProjection;
 use crate::host::control::{Answer, ControlError, Refusal, Request, Resolve};
+use crate::journal::Stored;
 use crate::journal::catalog::{InboxFilter, WaitingRun};
 use crate::process::{Payload, Tag};
 use crate::run::Record;
@@ -20,8 +23,10 @@ use crate::workflow::diagnostics::closest;
 use crate::workflow::model::Inputs;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use http::Method;
 use serde_json::{Value, json};
 use std::cell::OnceCell;
+use std::sync::Arc;
 
 /// Runs of a page.
 const PAGE: u32 = 1_000;
@@ -256,7 +261,6 @@ fn state_filter(state: State) -> &'static str {
 
 /// Returns whether a run of the filtered list is wanted.
 fn is_wanted(row: &Row, state: Option<State>) -> bool {
-    use crate::cli::store::Ownership;
     let is_owned = matches!(row.ownership, Ownership::Owned(_));
     match state {
         Some(State::Running) => is_owned,
@@ -315,13 +319,13 @@ impl Target for RemoteRuns {
 
     fn view(&self, given: &str, terminal: Terminal) -> Result<RunView, CommandError> {
         let (id, detail) = self.with_run(given, &mut |id| self.server.get(&["runs", id], &[]))?;
-        let Row { stored, ownership, queue, state } = self.row_of(&detail)?;
+        let Row { stored, ownership, state, queue } = self.row_of(&detail)?;
         let mut projection = RunProjection::default();
         self.each_record(&id, &mut |record| {
             projection.apply(&record, &mut |_| {});
             Ok(())
         })?;
-        let row = Row { stored, ownership, queue, state };
+        let row = Row { stored, ownership, state, queue };
         let live = live(&detail, &row, &projection);
         if live.as_ref().is_some_and(|live| live.facts.stalled) {
             say(&terminal.warning_text(FULL, Some(FULL_HINT)));
@@ -383,14 +387,45 @@ impl Target for RemoteRuns {
         Ok(is_kept.then_some(waited))
     }
 
-    fn records(&self, given: &str) -> Result<Vec<Record>, CommandError> {
-        let id = self.known(given)?;
+    fn remove(&self, given: &[String], _: bool) -> Result<Vec<Arc<str>>, CommandError> {
+        let mut meant = Vec::new();
+        for given in given {
+            let (id, detail) = self.with_run(given, &mut |id| self.server.get(&["runs", id], &[]))?;
+            let Row { stored, ownership, .. } = self.row_of(&detail)?;
+            if id != *given {
+                return Err(not_named(given, &id).into());
+            }
+            if let Ownership::Owned(owner) = ownership {
+                let title = format!("the run {id} is running in process {}", owner.pid);
+                return Err(UserError::new(kind::WRONG_STATE, title)
+                    .hint(format!("to end it: wfhost cancel {id}"))
+                    .into());
+            }
+            meant.push(stored.id);
+        }
+        let mut removed = Vec::new();
+        for id in meant {
+            let path = ["runs", &*id];
+            let ask = Ask { method: Method::DELETE, ..Ask::get(&path) };
+            match self.server.ask(ask) {
+                Ok(_) => removed.push(id),
+                // Somebody else was quicker, or the run was named twice.
+                Err(Refused::Problem(problem)) if problem.kind == "unknown" => {}
+                Err(refused) => return Err(refused.into()),
+            }
+        }
+        Ok(removed)
+    }
+
+    fn records(&self, given: &str) -> Result<(Stored, Vec<Record>), CommandError> {
+        let (id, detail) = self.with_run(given, &mut |id| self.server.get(&["runs", id], &[]))?;
+        let Row { stored, .. } = self.row_of(&detail)?;
         let mut records = Vec::new();
         self.each_record(&id, &mut |record| {
             records.push(record);
             Ok(())
         })?;
-        Ok(records)
+        Ok((stored, records))
     }
 
     fn log(&self, given: &str, follow: bool, terminal: Terminal, take: TakeLine<'_>) -> Result<Exit, CommandError> {
