@@ -134,7 +134,7 @@ fn addresses_are_permitted_by_the_environment_and_named_in_hints() {
     let port = listener.local_addr().unwrap().port();
     let world = World::new(&calls(port, ""));
     let run = |permitted: &str| {
-        let mut command = super::command_in(&world.data, &["run", "--timeout", "300ms", &world.file]);
+        let mut command = super::command_in(&world.data, &["run", "--timeout", "3s", &world.file]);
         command.env("WFHOST_ALLOW_ADDRESS", permitted).output().unwrap()
     };
     let told = says(&run("10.0.0.0/8"), 1);

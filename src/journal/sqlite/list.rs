@@ -48,8 +48,9 @@ impl Sqlite {
         Ok(all)
     }
 
-    /// Filters that together have the runs of one, each run once. No index has the order of the list
-    /// for runs of several workflows, or for runs that ended in several ways, but one for each.
+    /// Filters that together have the runs of one, each run once. No index has the order of the
+    /// list for runs of several workflows, or for runs that ended in several ways, but one for
+    /// each.
     pub(super) fn parts(&self, filter: &Filter) -> Result<Vec<Filter>, StoreError> {
         if !filter.workflows.is_empty() {
             let named = |name| Filter { name: Some(name), workflows: Vec::new(), ..filter.clone() };
@@ -63,8 +64,8 @@ impl Sqlite {
         Ok(vec![filter.clone()])
     }
 
-    /// The names of workflows with runs that fit the patterns of a filter: a look into the index for
-    /// each name that there is.
+    /// The names of workflows with runs that fit the patterns of a filter: a look into the index
+    /// for each name that there is.
     fn names_like(&self, filter: &Filter) -> Result<Vec<String>, StoreError> {
         let fits = |name: &String| filter.workflows.iter().any(|pattern| pattern_fits(pattern, name));
         if let Some(name) = &filter.name {
@@ -229,8 +230,8 @@ impl Sqlite {
     }
 }
 
-/// The conditions of a filter, on `label` and `run` if it has labels, else on `run`. `by_id`: few ids
-/// have the prefix, so that they are found by it.
+/// The conditions of a filter, on `label` and `run` if it has labels, else on `run`. `by_id`: few
+/// ids have the prefix, so that they are found by it.
 fn clauses(filter: &Filter, by_id: bool) -> (String, Vec<Value>) {
     let Filter { ended, damaged, status, name, created_min, created_before, .. } = filter;
     let mut clauses: Vec<&str> = Vec::new();
