@@ -121,7 +121,8 @@ fn check_type(headers: &HeaderMap) -> Result<(), ServeProblem> {
     if essence.eq_ignore_ascii_case("application/json") {
         return Ok(());
     }
-    Err(ServeProblem::new(ProblemKind::NotJson).detail(format!("it is said to be `{essence}`")))
+    let detail = format!("it is said to be `{essence}`");
+    Err(ServeProblem::new(ProblemKind::NotJson).detail(detail).hint("with curl: --json instead of -d"))
 }
 
 /// Reads a body of at most `most` bytes, uncompressed.

@@ -55,6 +55,12 @@ pub(in crate::serve) fn rerun_id(caller: &Caller, act: &str, run: &str, key: &st
     derived('k', &[caller.name(), act, run, key])
 }
 
+/// Refuses a request that has a key and names its run too: which of them counts would be a guess.
+pub(in crate::serve) fn two_keys(pointer: &str) -> ServeProblem {
+    let why = "it makes the request count once, as the header `Idempotency-Key` does: send one of them";
+    ServeProblem::new(ProblemKind::DoesNotFit).part(pointer, why)
+}
+
 /// An id derived from texts: a letter and 130 bits of their BLAKE3.
 pub(in crate::serve) fn derived(letter: char, parts: &[&str]) -> String {
     let mut hasher = blake3::Hasher::new();

@@ -105,6 +105,7 @@ pub struct Service {
     reads: Arc<Semaphore>,
     /// Every run that no host had was resumed.
     is_ready: AtomicBool,
+    is_deploying: AtomicBool,
     draining: watch::Sender<bool>,
     pub(in crate::serve) schedules: super::schedule::Firings,
     /// Workflow files of the server's folder that cannot be used.
@@ -143,6 +144,7 @@ impl Service {
             exporter: std::sync::OnceLock::new(),
             reads: Arc::new(Semaphore::new(READS_MAX)),
             is_ready: AtomicBool::new(false),
+            is_deploying: AtomicBool::new(false),
             draining: watch::channel(false).0,
             schedules: super::schedule::Firings::default(),
             faulty: Mutex::default(),
@@ -189,6 +191,11 @@ impl Service {
     /// Notes that every run that no host had was resumed.
     pub fn set_ready(&self) {
         self.is_ready.store(true, Relaxed);
+    }
+
+    /// Notes whether a folder of workflows is being deployed: what is unknown may come.
+    pub(in crate::serve) fn set_deploying(&self, is_deploying: bool) {
+        self.is_deploying.store(is_deploying, Relaxed);
     }
 
     pub(in crate::serve) fn is_ready(&self) -> bool {
@@ -271,6 +278,11 @@ impl Service {
         Ok(self.tokens.caller_of(&session.token)?)
     }
 
+    /// The active version of a workflow, if there is one.
+    pub(in crate::serve) fn active(&self, name: &str) -> Result<Option<ActiveVersion>, StoreError> {
+        Ok(self.store.active_versions()?.into_iter().find(|active| active.name == name))
+    }
+
     /// The number of the active version of a workflow.
     fn active_number(&self, name: &str) -> Result<Option<u64>, StoreError> {
         if let Some((read, number)) = self.active.lock().get(name)
@@ -291,6 +303,9 @@ impl Service {
         let number = match number {
             Some(number) => number,
             None => self.active_number(name)?.ok_or_else(|| {
+                if self.is_deploying.load(Relaxed) {
+                    return ServeProblem::new(ProblemKind::Deploying).retry_after(1);
+                }
                 ServeProblem::unknown(format_args!("active workflow `{name}`"))
                     .hint("`wfhost deploy FILE` deploys one; `GET /v1/workflows` lists them")
             })?,

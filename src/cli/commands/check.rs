@@ -29,7 +29,7 @@ pub(in crate::cli) struct Arguments {
     /// The version: name of the workflow and number.
     #[arg(value_name = "NAME@VERSION", value_parser = version)]
     version: NamedVersion,
-    /// Only runs in this state, such as `failed` or `waiting`.
+    /// Only runs in this state, such as `failed` or `unfinished`.
     #[arg(long, value_name = "STATE")]
     state: Option<String>,
     /// How many runs at most, the newest first: 1 to 1,000; 100 if it is not given.

@@ -190,6 +190,10 @@ fn show(terminal: Terminal, notice: ServerNotice<'_>) {
             let word = if is_new { "deployed" } else { "serves" };
             say(&format!("{word} {name} version {version} ({})", file.display()));
         }
+        ServerNotice::Inactive { file, name, version, active: (active, author) } => {
+            say(&format!("keeps {name} version {active}, which {author} activated ({})", file.display()));
+            terminal.hint(&format!("the file is version {version}: `wfhost deploy` activates it"));
+        }
         ServerNotice::Checked { file, name } => say(&format!("{name} can be deployed ({})", file.display())),
         ServerNotice::Faulty { file, error } => {
             let error = UserError::from(error);

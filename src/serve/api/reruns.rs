@@ -10,7 +10,7 @@ use crate::journal::StoreError;
 use crate::run::{ForkError, Record};
 use crate::serve::access::{Caller, Scope};
 use crate::serve::body::{JsonBody, Params, Segments};
-use crate::serve::idempotency::{Key, digest, rerun_id};
+use crate::serve::idempotency::{Key, digest, rerun_id, two_keys};
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
 use crate::serve::query;
 use crate::serve::service::Service;
@@ -254,9 +254,10 @@ impl Request {
         given: Option<&str>,
         body: &impl Serialize,
     ) -> Answered<Self> {
-        let id = match given {
-            Some(given) => Some(checked_id(given)?),
-            None => key.map(|key| rerun_id(caller, act, run, key)),
+        let id = match (key, given) {
+            (Some(_), Some(_)) => return Err(two_keys("/run-id")),
+            (Some(key), None) => Some(rerun_id(caller, act, run, key)),
+            (None, given) => given.map(checked_id).transpose()?,
         };
         Ok(Self { id, digest: digest(&json!([act, run, body])) })
     }

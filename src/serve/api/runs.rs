@@ -7,7 +7,7 @@ use crate::process::Timestamp;
 use crate::run::EndStatus;
 use crate::serve::access::{Caller, Scope};
 use crate::serve::body::{JsonBody, Params, Segments};
-use crate::serve::idempotency::{Key, REPLAYED, request_digest, run_id};
+use crate::serve::idempotency::{Key, REPLAYED, request_digest, run_id, two_keys};
 use crate::serve::problem::{Answered, PartProblem, ProblemKind, ServeProblem};
 use crate::serve::query;
 use crate::serve::service::{Deployed, Service};
@@ -190,10 +190,10 @@ fn begin(
     dry_run: bool,
 ) -> Answered<Option<Begun>> {
     check_labels(&body.labels)?;
-    let derived = key.map(|key| run_id(caller, name, key));
-    let id = match (derived, &body.run_id) {
-        (_, Some(given)) => Some(checked_id(given)?),
-        (derived, None) => derived,
+    let id = match (key, body.run_id.as_deref()) {
+        (Some(_), Some(_)) => return Err(two_keys("/run-id")),
+        (Some(key), None) => Some(run_id(caller, name, key)),
+        (None, given) => given.map(checked_id).transpose()?,
     };
     let Deployed { version, workflow } = service.deployed(name, body.version)?;
     let request = request_digest(name, body.version, &body.inputs, &body.labels);

@@ -79,6 +79,17 @@ pub enum ServerNotice<'a> {
         /// Whether it was not deployed before.
         is_new: bool,
     },
+    /// A workflow of its folder is deployed, and somebody has activated another version of it since.
+    Inactive {
+        /// The file.
+        file: &'a Path,
+        /// The name of the workflow.
+        name: &'a str,
+        /// The number of the file's version.
+        version: u64,
+        /// The version that is active, and the name of the token that activated it.
+        active: (u64, &'a str),
+    },
     /// A workflow of its folder has no fault: it was only checked.
     Checked {
         /// The file.
@@ -202,6 +213,7 @@ pub async fn run(
     if let Some(options) = &options.traces {
         service.export_traces(options)?;
     }
+    service.set_deploying(options.workflows.is_some());
     let listeners = listen(&options, &tell).await?;
     let serving = tokio::spawn(super::serve(Arc::clone(&service), listeners, certificate.clone()));
     let begins = tokio::task::spawn_blocking({
@@ -340,6 +352,7 @@ fn begin(
 ) -> Result<Option<TakeOver>, ServerError> {
     if let Some(folder) = &options.workflows {
         deploy_folder(service, folder, tell)?;
+        service.set_deploying(false);
     }
     for (name, why) in service.set_webhooks(options.webhooks.clone())? {
         tell(ServerNotice::FaultyWebhook { name: &name, why: &why });
@@ -451,9 +464,16 @@ pub fn deploy_folder(
             }
         };
         let version = &deployed.version;
+        service.note_file(&name, None);
+        // What somebody has chosen stays, such as a version to roll back to, until the file changes.
+        let active = service.active(&version.name)?.filter(|active| active.author != AUTHOR && !is_new);
+        if let Some(active) = active.filter(|active| active.number != version.number) {
+            let active = (active.number, &*active.author);
+            tell(ServerNotice::Inactive { file: &file, name: &version.name, version: version.number, active });
+            continue;
+        }
         let activated = service.activate(&version.name, version.number, AUTHOR, None)?;
         debug_assert_eq!(activated, Activated::Done);
-        service.note_file(&name, None);
         tell(ServerNotice::Deployed { file: &file, name: &version.name, version: version.number, is_new });
     }
     Ok(())
