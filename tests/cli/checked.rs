@@ -19,7 +19,7 @@ const RUNS: usize = 100;
 fn asked(server: &Server, token: &str, method: &str, path: &str, key: &str, body: &Value) -> (u16, Value) {
     let until = Instant::now() + Duration::from_mins(1);
     loop {
-        let header = format!("Idempotency-Key: {key}\r\n");
+        let header = if key.is_empty() { String::new() } else { format!("Idempotency-Key: {key}\r\n") };
         if let Some(answer) = server.ask(token, method, path, &header, &body.to_string()) {
             return answer;
         }
@@ -44,8 +44,7 @@ fn a_version_is_checked_activated_rolled_back_and_removed_over_kills() {
     }
     for n in 0..RUNS {
         let body = json!({ "run-id": format!("n-{n}"), "inputs": { "n": n } });
-        let key = format!("run-{n}");
-        let (status, run) = asked(&server, &token, "POST", "/v1/workflows/counts/runs?wait=30s", &key, &body);
+        let (status, run) = asked(&server, &token, "POST", "/v1/workflows/counts/runs?wait=30s", "", &body);
         assert_eq!((status, &run["outputs"]["n"]), (200, &json!(5_000 + n)), "{run}");
     }
     // From 90 on it does something else.
@@ -153,4 +152,34 @@ fn a_check_follows_each_activation_if_the_service_was_told_so() {
     let path = format!("/v1/jobs/{}?wait=30s", job["id"].as_str().unwrap());
     let (_, done) = asked(&server, &token, "GET", &path, "", &json!({}));
     assert_eq!(done["report"]["counts"], json!({ "differs": 1 }), "{done}");
+}
+
+#[test]
+fn a_version_that_is_rolled_back_to_stays_over_restarts_until_the_file_changes() {
+    let (data, folder, token) = prepared(COUNTS);
+    let file = folder.path().join("flow.yaml");
+    let changed = |by: &str| std::fs::write(&file, COUNTS.replace("5000", by)).unwrap();
+    let active = |server: &Server| {
+        while asked(server, &token, "GET", "/readyz", "", &json!({})).0 != 200 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        asked(server, &token, "GET", "/v1/workflows/counts", "", &json!({})).1["active"].clone()
+    };
+    let mut server = Server::start(&data, folder.path());
+    assert_eq!(active(&server), 1);
+    changed("6000");
+    server = again(server, &data, folder.path());
+    assert_eq!(active(&server), 2, "the file has changed");
+    let back = "/v1/workflows/counts/versions/1/activate";
+    assert_eq!(asked(&server, &token, "POST", back, "", &json!({ "expect-active": 2 })).0, 204);
+    server = again(server, &data, folder.path());
+    assert_eq!(active(&server), 1, "the file has not changed");
+    changed("7000");
+    server = again(server, &data, folder.path());
+    assert_eq!(active(&server), 3);
+    // Nobody has chosen another one since: the file counts.
+    changed("6000");
+    server = again(server, &data, folder.path());
+    assert_eq!(active(&server), 2);
+    server.kill();
 }
