@@ -98,7 +98,7 @@ fn activated_and_removed(mut server: Server, data: &Path, token: &str) {
     server = again(server, data, none.path());
     assert_eq!(asked(&server, token, "GET", "/v1/workflows/counts", "", &json!({})).1["version"], 2);
     let body = json!({ "run-id": "used", "inputs": { "n": 95 } });
-    let (_, run) = asked(&server, token, "POST", "/v1/workflows/counts/runs?wait=30s", "used", &body);
+    let (_, run) = asked(&server, token, "POST", "/v1/workflows/counts/runs?wait=30s", "", &body);
     assert_eq!(run["outputs"]["n"], 5_000, "{run}");
     assert_eq!(asked(&server, token, "POST", &activate(1), "", &json!({ "expect-active": 1 })).0, 409);
     assert_eq!(asked(&server, token, "POST", &activate(1), "", &json!({ "expect-active": 2 })).0, 204);
@@ -140,7 +140,7 @@ fn a_check_follows_each_activation_if_the_service_was_told_so() {
         std::thread::sleep(Duration::from_millis(20));
     }
     let body = json!({ "run-id": "one", "inputs": { "n": 1 } });
-    let (status, run) = asked(&server, &token, "POST", "/v1/workflows/counts/runs?wait=30s", "r", &body);
+    let (status, run) = asked(&server, &token, "POST", "/v1/workflows/counts/runs?wait=30s", "", &body);
     assert_eq!(status, 200, "{run}");
     let other = COUNTS.replace("+ .inputs.n", "+ 7");
     let body = json!({ "file": "flow.yaml", "source": other, "activate": true });
@@ -163,7 +163,7 @@ fn a_version_that_is_rolled_back_to_stays_over_restarts_until_the_file_changes()
         while asked(server, &token, "GET", "/readyz", "", &json!({})).0 != 200 {
             std::thread::sleep(Duration::from_millis(20));
         }
-        asked(server, &token, "GET", "/v1/workflows/counts", "", &json!({})).1["active"].clone()
+        asked(server, &token, "GET", "/v1/workflows/counts", "", &json!({})).1["version"].clone()
     };
     let mut server = Server::start(&data, folder.path());
     assert_eq!(active(&server), 1);

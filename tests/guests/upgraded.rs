@@ -48,7 +48,8 @@ fn a_snapshot_of_the_former_component_is_not_restored_into_the_new_one() {
     first.flush_snapshots();
     assert!(first.snapshot_counts().kept > 0, "{:?}", first.snapshot_counts());
 
-    // Another guest under the same name does something else, and so does the same one asked for more.
+    // Another guest under the same name does something else, and so does the same one asked for
+    // more.
     for (other, is_of_guest) in [
         (with(&first, &built("fib")), true),
         (with(&first, &built("hello")), true),

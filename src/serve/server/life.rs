@@ -79,7 +79,8 @@ pub enum ServerNotice<'a> {
         /// Whether it was not deployed before.
         is_new: bool,
     },
-    /// A workflow of its folder is deployed, and somebody has activated another version of it since.
+    /// A workflow of its folder is deployed, and somebody has activated another version of it
+    /// since.
     Inactive {
         /// The file.
         file: &'a Path,
@@ -465,7 +466,8 @@ pub fn deploy_folder(
         };
         let version = &deployed.version;
         service.note_file(&name, None);
-        // What somebody has chosen stays, such as a version to roll back to, until the file changes.
+        // What somebody has chosen stays, such as a version to roll back to, until the file
+        // changes.
         let active = service.active(&version.name)?.filter(|active| active.author != AUTHOR && !is_new);
         if let Some(active) = active.filter(|active| active.number != version.number) {
             let active = (active.number, &*active.author);

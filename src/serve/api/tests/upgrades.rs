@@ -107,7 +107,12 @@ async fn a_version_that_does_something_else_is_refused_and_the_run_goes_on() {
     while server.gets("/v1/runs/open").await.is(200)["state"] != "waiting" {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    let before = kinds(&server, "open").await;
+    // It waits before that is durable, and what is shown is.
+    let mut before = kinds(&server, "open").await;
+    while before.len() < 2 {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        before = kinds(&server, "open").await;
+    }
     let (renamed, asks) = (adds(&server, RENAMED), adds(&server, ASKS));
     let refused = upgrades(&server, "open", renamed).await;
     assert_eq!(refused.problem(), (409, "diverged".to_owned()));
