@@ -69,7 +69,7 @@ fn runs_are_parked_between_their_signals_and_by_their_timers() {
 /// No guest: a step that waits, and one that waits for a signal.
 const NAPS: &str = "
 steps:
-  - { id: rest, wait: 6s }
+  - { id: rest, wait: 8s }
 outputs: { rested: true }
 ";
 const ASKS: &str = "
@@ -85,10 +85,10 @@ fn parked_runs_of_a_host_that_is_gone_are_only_rows_until_something_comes() {
     let options = |id: &str| RunOptions { id: Some(id.into()), durable: Some(true), ..RunOptions::default() };
     for (id, source) in [("naps", NAPS), ("asks", ASKS), ("paused", ASKS)] {
         let _run = first.start(&parse(&first, source), Map::new(), options(id)).unwrap();
-        if id == "paused" {
-            assert_eq!(first.act(id, &Act::Pause, None).unwrap(), Acted::Recorded);
-        }
     }
+    // A run that is paused before it has begun to wait is not parked.
+    wait_until(|| first.parked().len() == 3);
+    assert_eq!(first.act("paused", &Act::Pause, None).unwrap(), Acted::Recorded);
     wait_until(|| first.parked().len() == 3);
     first.shutdown_blocking(Duration::from_secs(10));
     drop(first);
