@@ -146,7 +146,7 @@ impl HeldRun {
         let Parked { spec, log, outcome, facts, clock_offset, .. } = *parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
         let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset };
-        let recovered = waking.recovered(&outcome, facts.counts, || {
+        let recovered = Waking::recovered(&outcome, facts.counts, || {
             drop(log);
             let (spec, records) = prepare(spec.former())?;
             match self.kernel.recover_as(spec, &records, Some(from_parked), None) {

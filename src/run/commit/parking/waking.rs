@@ -346,12 +346,11 @@ impl Waking<'_> {
         let Parked { spec, log, outcome, facts, clock_offset, .. } = parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
         let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset };
-        self.recovered(&outcome, facts.counts, || self.try_recover(&spec, log, from_parked)).ok().flatten()
+        Self::recovered(&outcome, facts.counts, || self.try_recover(&spec, log, from_parked)).ok().flatten()
     }
 
     /// Recovers the run by `recover`. If that fails, those who wait for its outcome are told so.
     pub(super) fn recovered(
-        &self,
         outcome: &Outcomes,
         counts: Counts,
         recover: impl FnOnce() -> Result<Option<Arc<Run>>, String>,
