@@ -39,7 +39,7 @@ impl Both {
         std::fs::write(files.path().join("fails.yaml"), FAILS).unwrap();
         let none = tempfile::tempdir().unwrap();
         let server = Server::start(&data, none.path());
-        let both = Self { data, server, token, home: tempfile::tempdir().unwrap(), files: files };
+        let both = Self { data, server, token, home: tempfile::tempdir().unwrap(), files };
         let files = both.files.path().to_str().unwrap();
         let (flow, fails) = (format!("{files}/flow.yaml"), format!("{files}/fails.yaml"));
         let login = both.login(&both.token);

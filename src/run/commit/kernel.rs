@@ -22,6 +22,9 @@ use std::sync::{Arc, Weak};
 #[derive(Clone)]
 pub struct Kernel(Arc<Shared>);
 
+/// Recovers the run with this id, if this host may have it.
+pub(crate) type Recoverer = Arc<dyn Fn(&str) + Send + Sync>;
+
 pub(in crate::run) struct Shared {
     clock: Clock,
     ports: RwLock<Option<Arc<dyn Ports>>>,
@@ -51,7 +54,7 @@ pub(in crate::run) struct Shared {
     /// Bounds the bytes that all runs hold.
     capacity: Arc<Capacity>,
     /// Recovers a run that is not in the list, if this host may have it.
-    recovers: Mutex<Option<Arc<dyn Fn(&str) + Send + Sync>>>,
+    recovers: Mutex<Option<Recoverer>>,
     /// The last serial given to a run.
     serial: AtomicU64,
 }
@@ -190,7 +193,7 @@ impl Kernel {
     }
 
     /// Sets how [`Self::find`] recovers a run that is not there, if this host may have it.
-    pub fn recover_by(&self, recovers: Option<Arc<dyn Fn(&str) + Send + Sync>>) {
+    pub fn recover_by(&self, recovers: Option<Recoverer>) {
         *self.0.recovers.lock() = recovers;
     }
 

@@ -65,11 +65,7 @@ fn misdirected(detail: &str) -> ServeProblem {
 /// The authority that a request is for, if it says one: HTTP/2 has it in the URI, and no `Host`.
 fn asked_host<'r>(headers: &'r HeaderMap, uri: &'r Uri) -> Option<&'r str> {
     let asked = uri.authority().map(axum::http::uri::Authority::as_str);
-    let mut all = headers
-        .get_all(header::HOST)
-        .iter()
-        .map(|host| host.to_str().ok())
-        .chain([asked].into_iter().filter(Option::is_some));
+    let mut all = headers.get_all(header::HOST).iter().map(|host| host.to_str().ok()).chain(asked.map(Some));
     let first = all.next()??;
     // Others that read the request may take another one.
     all.all(|other| other.is_some_and(|other| other.eq_ignore_ascii_case(first))).then_some(first)

@@ -229,7 +229,7 @@ fn fits(shown: &str, printed: &str) -> bool {
 /// The lines without what differs from run to run and from machine to machine.
 fn comparable(text: &str) -> Vec<String> {
     const FILTERS: &[(&str, &str)] = &[
-        (r"\b\d+(\.\d+)? (µs|ms|s|min|h|d)\b( \d+ (ms|s|min|h)\b)?", "[time]"),
+        (r"\b(under )?\d+(\.\d+)? (µs|ms|s|min|h|d)\b( \d+ (ms|s|min|h)\b)?", "[time]"),
         (r"\d{4}-\d\d-\d\d", "[date]"),
         (r"\d\d:\d\d:\d\d(\.\d+)?Z?", "[clock]"),
         (r"\b[0-9a-f]{12}-[0-9a-f]{10}\b", "[run]"),

@@ -197,8 +197,8 @@ async fn a_list_is_no_object_at_any_depth() {
 fn forged(id: &str, secret: &str) -> String {
     let body = format!("wfh_{id}_{secret}");
     let digest = ring::digest::digest(&ring::digest::SHA256, body.as_bytes());
-    let check: String = digest.as_ref()[..4].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{body}_{check}")
+    let check = u32::from_be_bytes(*digest.as_ref().first_chunk().unwrap());
+    format!("{body}_{check:08x}")
 }
 
 #[tokio::test(flavor = "multi_thread")]
