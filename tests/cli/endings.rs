@@ -98,9 +98,9 @@ fn chatty() -> Vec<u8> {
 /// all the same.
 #[test]
 fn signals_end_a_run_that_outruns_its_journal() {
-    let world = World::new("steps: [{ id: a, uses: ./chatty.wasm }]\n");
-    std::fs::write(Path::new(&world.file).with_file_name("chatty.wasm"), chatty()).unwrap();
     for (signal, id, status) in [("-INT", "cancelled", "cancelled"), ("-TERM", "suspended", "suspended")] {
+        let world = World::new("steps: [{ id: a, uses: ./chatty.wasm }]\n");
+        std::fs::write(Path::new(&world.file).with_file_name("chatty.wasm"), chatty()).unwrap();
         let going = world.begin(id, "a", &[]);
         let written = || {
             let files = std::fs::read_dir(&world.data).unwrap().flatten();

@@ -81,6 +81,9 @@ async fn a_run_that_waits_fits_until_a_step_that_it_took_differs() {
     let folder = tempfile::tempdir().unwrap();
     let server = Server::new(folder.path());
     server.begins("review", "open", json!({})).await;
+    while server.gets("/v1/runs/open").await.is(200)["state"] != "waiting" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     let (longer, renamed) = (adds(&server, LONGER), adds(&server, RENAMED));
     let told = report(&server, "review", longer, json!({})).await;
     assert_eq!(told["counts"], json!({ "fits": 1 }), "{told}");
