@@ -75,6 +75,7 @@ mod inbox;
 mod journal;
 mod list;
 mod mail;
+mod marks;
 mod ownership;
 mod places;
 mod queue;

@@ -1,7 +1,8 @@
 //! Reading the records of a run.
 
 use super::error::ReadError;
-use super::rows::{LogRow, RunRow, rows, rows_from};
+use super::marks::Marks;
+use super::rows::{LogRow, RunRow, ids_between, log_row, rows};
 use super::{archive, batch, blob};
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -36,6 +37,7 @@ pub(super) fn read(db: &Connection, run: &RunRow) -> Result<Vec<Bytes>, ReadErro
 pub(super) fn read_from(
     db: &Connection,
     run: &RunRow,
+    marks: &mut Marks,
     from: u64,
     (limit, bytes_max): (usize, usize),
 ) -> Result<Vec<Bytes>, ReadError> {
@@ -43,7 +45,7 @@ pub(super) fn read_from(
     let (mut bytes, mut is_full) = (0_usize, false);
     // The number of the record that comes next, once the first batch is found.
     let mut next = None;
-    let mut add = |seq: i64, batches: Vec<Bytes>, name: &dyn Display| -> Result<bool, ReadError> {
+    let mut add = |seq: i64, batches: Vec<Bytes>, name: &dyn Display| -> Result<Option<u64>, ReadError> {
         let seq = seq.cast_unsigned();
         if next.is_some_and(|next| next != seq) {
             return Err(format!("{name} begins with record {seq}, and not with {}", next.unwrap_or_default()).into());
@@ -64,21 +66,28 @@ pub(super) fn read_from(
             }
         }
         next = Some(at);
-        Ok(!is_full && some.len() < limit)
+        Ok(next.filter(|_| !is_full && some.len() < limit))
     };
     if run.is_moved() {
         let places = archive::places(db, run.row)?;
         let first = places.iter().rposition(|(_, seq)| seq.cast_unsigned() <= from).unwrap_or(0);
         for (key, _) in &places[first..] {
             let part = archive::part(db, *key)?;
-            if !add(part.seq, part.batches()?, &part)? {
+            if add(part.seq, part.batches()?, &part)?.is_none() {
                 break;
             }
         }
-    } else {
-        for LogRow { id, seq, data } in rows_from(db, run, from)? {
-            if !add(seq, vec![data.into()], &format!("row {id}"))? {
-                break;
+        return Ok(some);
+    }
+    // From one mark to the next.
+    let (mut record, mut last) = (from, 0);
+    while last != run.head {
+        last = marks.start(db, run, record)?;
+        for id in ids_between(db, run, record, last)? {
+            let LogRow { id, seq, data } = log_row(db, id)?;
+            match add(seq, vec![data.into()], &format!("row {id}"))? {
+                Some(next) => record = next,
+                None => return Ok(some),
             }
         }
     }

@@ -93,26 +93,67 @@ pub(super) struct LogRow {
     pub(super) data: Vec<u8>,
 }
 
-/// Reads the rows of a run in the log, the first one first.
-pub(super) fn rows(db: &Connection, run: &RunRow) -> Result<Vec<LogRow>, ReadError> {
-    rows_from(db, run, 1)
+/// Where a row of the log stands.
+pub(super) struct Link {
+    /// The number of its first record.
+    pub(super) seq: i64,
+    /// The run's row before it, or 0.
+    pub(super) prev: i64,
 }
 
-/// As [`rows`], but only those from the one with this record on.
-pub(super) fn rows_from(db: &Connection, run: &RunRow, record: u64) -> Result<Vec<LogRow>, ReadError> {
+/// Reads where a row of a run stands, without what it holds.
+pub(super) fn link(db: &Connection, run: &RunRow, id: i64) -> Result<Link, ReadError> {
+    let mut select = db.prepare_cached("SELECT run, seq, prev FROM log WHERE id = ?1")?;
+    let row: Option<(i64, i64, i64)> = select.query_row([id], |row| row.try_into()).optional()?;
+    let (owner, seq, prev) = row.ok_or_else(|| missing(id))?;
+    check_link(run, id, owner, prev)?;
+    Ok(Link { seq, prev })
+}
+
+fn check_link(run: &RunRow, id: i64, owner: i64, prev: i64) -> Result<(), ReadError> {
+    if owner != run.row || prev >= id {
+        return Err(format!("row {id} is not what the row after it says").into());
+    }
+    Ok(())
+}
+
+/// Reads a row of the log.
+pub(super) fn log_row(db: &Connection, id: i64) -> Result<LogRow, ReadError> {
+    let mut select = db.prepare_cached("SELECT seq, data FROM log WHERE id = ?1")?;
+    let row = select.query_row([id], |row| Ok(LogRow { id, seq: row.get(0)?, data: row.get(1)? }));
+    row.optional()?.ok_or_else(|| missing(id).into())
+}
+
+fn missing(id: i64) -> String {
+    format!("row {id} is missing")
+}
+
+/// Returns the rows of a run in the log from the one with this record to `last`, the first one
+/// first.
+pub(super) fn ids_between(db: &Connection, run: &RunRow, record: u64, last: i64) -> Result<Vec<i64>, ReadError> {
+    let mut ids = Vec::new();
+    let mut id = last;
+    while id != 0 {
+        ids.push(id);
+        let Link { seq, prev } = link(db, run, id)?;
+        id = if seq.cast_unsigned() <= record { 0 } else { prev };
+    }
+    ids.reverse();
+    Ok(ids)
+}
+
+/// Reads the rows of a run in the log, the first one first.
+pub(super) fn rows(db: &Connection, run: &RunRow) -> Result<Vec<LogRow>, ReadError> {
     let mut select = db.prepare_cached("SELECT run, seq, prev, data FROM log WHERE id = ?1")?;
     let mut all = Vec::new();
     let mut id = run.head;
     while id != 0 {
-        let row = select.query_row([id], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(2)?, LogRow { id, seq: row.get(1)?, data: row.get(3)? }))
-        });
-        let (owner, prev, row) = row.optional()?.ok_or_else(|| format!("row {id} is missing"))?;
-        if owner != run.row || prev >= id {
-            return Err(format!("row {id} is not what the row after it says").into());
-        }
-        id = if row.seq.cast_unsigned() <= record { 0 } else { prev };
+        let row = select
+            .query_row([id], |row| Ok((row.get(0)?, row.get(2)?, LogRow { id, seq: row.get(1)?, data: row.get(3)? })));
+        let (owner, prev, row) = row.optional()?.ok_or_else(|| missing(id))?;
+        check_link(run, id, owner, prev)?;
         all.push(row);
+        id = prev;
     }
     all.reverse();
     Ok(all)

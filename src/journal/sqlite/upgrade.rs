@@ -3,7 +3,7 @@
 use super::batch::seal;
 use super::error::{ReadError, sqlite};
 use super::group::write_more;
-use super::rows::{head, rows_from};
+use super::rows::{head, log_row};
 use super::{Sqlite, StoreError, batch, blob};
 use crate::journal::RunUpgrade;
 use rusqlite::{Connection, TransactionBehavior, params};
@@ -30,8 +30,8 @@ impl Sqlite {
             return Err(StoreError::Ended(id.into()));
         }
         run.head = head(&change, &run).map_err(&fails)?;
-        let last = rows_from(&change, &run, u64::MAX).and_then(|last| records_until(&change, last));
-        if last.map_err(|error| error.of(id, self.0.path()))? != upgrade.records {
+        let records = records_until(&change, run.head).map_err(|error| error.of(id, self.0.path()))?;
+        if records != upgrade.records {
             return Ok(false);
         }
         let sealed = seal(from_ref(&upgrade.record));
@@ -45,8 +45,11 @@ impl Sqlite {
 }
 
 /// The number of the last record of a run, by its last row.
-fn records_until(db: &Connection, last: Vec<super::rows::LogRow>) -> Result<u64, ReadError> {
-    let Some(row) = last.into_iter().next_back() else { return Ok(0) };
+fn records_until(db: &Connection, head: i64) -> Result<u64, ReadError> {
+    if head == 0 {
+        return Ok(0);
+    }
+    let row = log_row(db, head)?;
     let records = batch::open(&row.data.into(), |hash| blob::read(db, hash))?;
     Ok(row.seq.cast_unsigned() - 1 + records.len() as u64)
 }

@@ -3,6 +3,7 @@
 use super::commit_loop::Shared;
 use super::error::{io, sqlite};
 use super::hosts::{Host, Locks};
+use super::marks::Marks;
 use super::queue::{Consumed, KnownRun, Queue, RunKey};
 use super::read::{read, read_from};
 use super::rows::{RunRow, head, run_row};
@@ -34,6 +35,8 @@ pub(super) struct Writer {
     pub(super) shared: Arc<Shared>,
     thread: Mutex<Option<JoinHandle<()>>>,
     reader: Mutex<Connection>,
+    /// Locked after the reader.
+    marks: Mutex<Marks>,
     pub(super) locks: Locks,
     host: Mutex<Option<Host>>,
     /// Where this process listens, for when it becomes a host.
@@ -61,8 +64,8 @@ impl Writer {
         let beside = Arc::clone(&shared);
         let checkpoints = spawn("checkpoint", Box::new(move || checkpoint::run(&beside))).map_err(io(&path))?;
         let snapshots = Snapshots::new(folder.join(layout::SNAPSHOTS), Arc::clone(&shared));
-        let (host, socket) = (Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { shared, thread, reader, locks, host, socket, snapshots, checkpoints }))
+        let (host, socket, marks) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { shared, thread, reader, marks, locks, host, socket, snapshots, checkpoints }))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -239,7 +242,7 @@ impl Writer {
     pub(super) fn records_within(&self, id: &str, from: u64, most: (usize, usize)) -> Result<Vec<Bytes>, StoreError> {
         let mut db = self.reader();
         let (db, run) = self.run_now(&mut db, id)?;
-        read_from(&db, &run, from.max(1), most).map_err(|error| error.of(id, self.path()))
+        read_from(&db, &run, &mut self.marks.lock(), from.max(1), most).map_err(|error| error.of(id, self.path()))
     }
 
     /// Returns the records of a run that this process owns, whether or not they are on disk.

@@ -8,6 +8,7 @@ mod killed;
 mod layout;
 mod lists;
 mod logs;
+mod pages;
 mod parked;
 mod places;
 mod sharing;
