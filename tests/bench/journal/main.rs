@@ -9,7 +9,7 @@
 //! milliseconds for each cell. Disks change their pace: compare within a row.
 //!
 //! Then: two processes that write to one file, against one; whole runs (begin, three records, end);
-//! and bytes on disk.
+//! bytes on disk; and reading a run that goes on from its beginning, in pages of 100 records.
 
 use std::fs::File;
 use std::io::Write;
@@ -223,6 +223,32 @@ fn whole_runs(folder: &Path, span: Duration) {
     }
 }
 
+/// Reads unfinished runs from their beginning, a page at a time: a record costs the same however
+/// long the run is.
+fn pages(folder: &Path) {
+    println!("\nan unfinished run, read from its beginning in pages of 100 records");
+    println!("{:>9} {:>9} {:>12}", "records", "ms", "us/record");
+    let store = Sqlite::open(folder.join("pages"), Arc::new(Quiet)).expect("the store opens");
+    for records in [1_000_u64, 4_000, 16_000] {
+        let id = format!("run {records}");
+        let mut log = store.begin(&new(id.clone())).expect("a new run");
+        for _ in 0..records {
+            // A row for each.
+            let _ = log.append(&[1; RECORD_BYTES]);
+            store.flush().expect("it is durable");
+        }
+        let start = Instant::now();
+        let mut read = 0;
+        while read < records {
+            let page = store.records_within(&id, read + 1, 100, 1 << 20).expect("they are there");
+            assert!(!page.is_empty());
+            read += page.len() as u64;
+        }
+        let took = start.elapsed().as_secs_f64();
+        println!("{records:9} {:9.1} {:12.2}", took * 1e3, took * 1e6 / records as f64);
+    }
+}
+
 fn main() {
     let mut arguments: Vec<_> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     if arguments.first().is_some_and(|argument| argument == "other") {
@@ -241,4 +267,5 @@ fn main() {
     against_the_floor(temporary.path(), rounds, span);
     two_processes(temporary.path(), rounds, span);
     whole_runs(temporary.path(), span);
+    pages(temporary.path());
 }
