@@ -97,7 +97,7 @@ pub trait Deployments {
     fn version(&self, name: &str, number: u64) -> Result<Option<Version>, StoreError>;
 
     /// Removes a version that is not active and that no run names. Returns whether it did; `None`
-    /// if there is no such version.
+    /// if there is no such version. Its number is not given again.
     fn remove_version(&self, name: &str, number: u64) -> Result<Option<bool>, StoreError>;
 
     /// Returns the digests of the components that versions name, each with its workflow.

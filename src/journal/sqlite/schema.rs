@@ -71,6 +71,8 @@ CREATE TABLE workflow (
     UNIQUE (name, number),
     UNIQUE (name, digest)
 ) STRICT;
+-- The number of the newest version of each, which is not given again once the version is removed.
+CREATE TABLE newest (name TEXT PRIMARY KEY, number INTEGER NOT NULL) STRICT;
 CREATE TABLE active (name TEXT PRIMARY KEY, number INTEGER NOT NULL, since INTEGER NOT NULL, author TEXT NOT NULL) STRICT;
 -- With the time of the run, by which lists are sorted.
 CREATE TABLE label (

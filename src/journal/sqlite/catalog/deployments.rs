@@ -14,13 +14,15 @@ impl Deployments for Sqlite {
             if let Some(known) = change.query_row(&same, [&new.name, &new.digest], version).optional()? {
                 return Ok((known, false));
             }
+            let next = "INSERT INTO newest (name, number) VALUES (?1, 1)
+                        ON CONFLICT (name) DO UPDATE SET number = number + 1 RETURNING number";
+            let number: i64 = change.query_row(next, [&new.name], |row| row.get(0))?;
             let add = format!(
                 "INSERT INTO workflow (name, number, digest, file, source, components, created, author, note)
-                 VALUES (?1, (SELECT coalesce(max(number), 0) + 1 FROM workflow WHERE name = ?1), ?2, ?3, ?4, ?5, ?6, ?7, ?8)
-                 RETURNING {COLUMNS}"
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) RETURNING {COLUMNS}"
             );
             let NewVersion { name, digest, file, source, components, created, author, note } = new;
-            let values = params![name, digest, file, source, components, micros(*created), author, note];
+            let values = params![name, number, digest, file, source, components, micros(*created), author, note];
             Ok((change.query_row(&add, values, version)?, true))
         })
     }

@@ -2,7 +2,8 @@
 
 use super::{RecordingListener, ended, new};
 use crate::journal::catalog::{
-    Delivery, Expected, Inbox, InboxFilter, Link, Links, StoredWebhook, Webhook, WebhookWrite, Webhooks,
+    Delivery, Deployments, Expected, Inbox, InboxFilter, Link, Links, NewVersion, StoredWebhook, Webhook, WebhookWrite,
+    Webhooks,
 };
 use crate::journal::{Journal, Sqlite};
 use crate::process::{Json, Timestamp};
@@ -81,6 +82,30 @@ fn the_last_deliveries_of_each_webhook_are_retained() {
     assert_eq!(store.deliveries("unknown", None, 10).unwrap(), []);
     assert_eq!(store.remove_webhook("a", Expected::Any).unwrap(), Ok(true));
     assert_eq!(store.deliveries("a", None, 10).unwrap(), []);
+}
+
+#[test]
+fn the_number_of_a_removed_version_is_not_given_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let deployed = |name: &str, digest: &str| {
+        let new = NewVersion {
+            name: name.into(),
+            digest: digest.into(),
+            file: "review.yaml".into(),
+            source: String::new(),
+            components: "{}".into(),
+            created: Timestamp(5),
+            author: "ann".into(),
+            note: None,
+        };
+        let (version, is_new) = store.deploy(&new).unwrap();
+        (version.number, is_new)
+    };
+    assert_eq!((deployed("review", "a"), deployed("review", "b")), ((1, true), (2, true)));
+    assert_eq!((deployed("other", "a"), deployed("review", "a")), ((1, true), (1, false)));
+    assert_eq!(store.remove_version("review", 2).unwrap(), Some(true));
+    assert_eq!((deployed("review", "c"), deployed("review", "b")), ((3, true), (4, true)));
 }
 
 #[test]
