@@ -8,7 +8,8 @@ use crate::cli::report::unresponsive::waiting_for;
 use crate::cli::terminal::{quoted, say};
 use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunStatus};
 use crate::host::{Host, Outcome, RecoverError, RunManifest, RunProjection, Status};
-use crate::journal::{DurabilityListener, Filter, Journal as _, Owner, Sqlite, StoreError, Stored, layout};
+use crate::journal::catalog::Catalog;
+use crate::journal::{self, DurabilityListener, Filter, Owner, StoreError, Stored, layout};
 use crate::run::{DamagedRecord, Record, Uncertain};
 use crate::workflow::diagnostics::closest;
 use std::collections::BTreeMap;
@@ -35,7 +36,7 @@ impl DataArguments {
         match std::fs::metadata(folder.join(layout::JOURNAL)) {
             Ok(_) => {}
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                if Sqlite::is_lost(&folder)? {
+                if journal::is_lost(&folder)? {
                     say(&format!("warning: {}\nhint: {RECREATED_HINT}", gone(&folder.join(layout::JOURNAL))));
                 }
                 return Ok(None);
@@ -45,7 +46,7 @@ impl DataArguments {
                 return Err(UserError::new(kind::JOURNAL, title).hint(ANOTHER_FOLDER));
             }
         }
-        let store = Sqlite::open(&folder, Arc::new(NoListener))?;
+        let store = journal::open(&(&folder).into(), Arc::new(NoListener))?;
         Ok(Some(Runs { folder, store }))
     }
 
@@ -80,7 +81,7 @@ impl DurabilityListener for NoListener {
 /// The runs of a folder.
 pub(in crate::cli) struct Runs {
     pub(in crate::cli) folder: PathBuf,
-    pub(in crate::cli) store: Sqlite,
+    pub(in crate::cli) store: Arc<dyn Catalog>,
 }
 
 /// The ownership of a run.
@@ -310,7 +311,7 @@ fn ask(host: &Client, run: &str) -> Result<RunStatus, ControlError> {
 /// The runs of the host's folder.
 pub(in crate::cli) fn runs_of(host: &Host) -> Result<Runs, CommandError> {
     match (host.data_folder(), host.journal()?) {
-        (Some(folder), Some(journal)) => Ok(Runs { folder: folder.to_owned(), store: journal.store().clone() }),
+        (Some(folder), Some(journal)) => Ok(Runs { folder: folder.to_owned(), store: Arc::clone(journal.store()) }),
         _ => Err(anyhow::anyhow!("invariant: the host has a data folder").into()),
     }
 }

@@ -11,7 +11,8 @@ use super::groups::Groups;
 use super::storage::{KernelListener, StorageWatcher};
 use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, StartNotes, Workflow};
 use crate::base::guarded;
-use crate::journal::{Journal as _, NewRun, Posted, Sqlite, StoreError, Stored};
+use crate::journal::catalog::Catalog;
+use crate::journal::{self, NewRun, Posted, StoreError, Stored};
 use crate::process::{Problem, problem::kind};
 use crate::run::{
     Act, DamagedRecord, Kernel, Log, Mail, RebuildError, Record, RecoveryError, RecoverySpec, system_time,
@@ -48,7 +49,7 @@ pub(super) struct DataFolder {
 }
 
 /// The durable runs of a folder.
-pub struct Journal(Sqlite);
+pub struct Journal(Arc<dyn Catalog>);
 
 /// A run that this host owns from now on.
 pub(super) struct OwnedRun {
@@ -132,7 +133,7 @@ impl DataFolder {
                 durable: Arc::clone(&self.durable_watchers),
                 groups: Arc::clone(&self.groups),
             };
-            let journal = Sqlite::open(&self.folder, Arc::new(listener)).map(Journal)?;
+            let journal = journal::open(&(&self.folder).into(), Arc::new(listener)).map(Journal)?;
             self.groups.open(journal.store());
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
             if let Ok(control) = &control {
@@ -200,7 +201,7 @@ impl Journal {
     }
 
     /// Returns the store itself.
-    pub fn store(&self) -> &Sqlite {
+    pub fn store(&self) -> &Arc<dyn Catalog> {
         &self.0
     }
 }
@@ -390,7 +391,7 @@ impl Host {
         shared.port.close();
         shared.dispatcher.close();
         let store = shared.data.as_ref().and_then(|data| data.journal.get()?.as_ref().ok()).map(Journal::store);
-        let flushed = store.map_or(Ok(true), Sqlite::flush_while_room);
+        let flushed = store.map_or(Ok(true), |store| store.flush_while_room());
         shared.kernel.abandon(
             &Problem::new(kind::SUSPENDED, "The host stopped before the run ended")
                 .with_detail("A durable run continues when it is recovered; any other run is lost."),

@@ -8,7 +8,8 @@
 //! processes comes late, and never not at all. While no run waits, it sleeps.
 
 use super::control::{Client, Request};
-use crate::journal::{Journal as _, Owner, Place, Sqlite, StoreError, WeakSqlite};
+use crate::journal::catalog::Catalog;
+use crate::journal::{Journal, Owner, Place, StoreError};
 use crate::process::Micros;
 use crate::run::{Act, Kernel, Mail};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -25,7 +26,7 @@ const ANSWER_TIME_MAX: Duration = Duration::from_secs(1);
 pub(super) struct Groups {
     kernel: Weak<Kernel>,
     /// Set when the folder is open.
-    store: OnceLock<WeakSqlite>,
+    store: OnceLock<Weak<dyn Catalog>>,
     work: Mutex<Work>,
     changed: Condvar,
 }
@@ -60,8 +61,8 @@ impl Groups {
     }
 
     /// Sets the store of the folder.
-    pub(super) fn open(&self, store: &Sqlite) {
-        let _ = self.store.set(store.downgrade());
+    pub(super) fn open(&self, store: &Arc<dyn Catalog>) {
+        let _ = self.store.set(Arc::downgrade(store));
     }
 
     /// Follows a report of the journal on a run's place.
@@ -154,12 +155,12 @@ impl Groups {
             let (placed, groups) = (std::mem::take(&mut work.placed), std::mem::take(&mut work.groups));
             let waiting = work.waiting.clone();
             drop(work);
-            let store = self.store.get().and_then(WeakSqlite::upgrade);
+            let store = self.store.get().and_then(Weak::upgrade);
             let (Some(kernel), Some(store)) = (self.kernel.upgrade(), store) else { return };
             // What fails now is seen by the next look, or concerns a store that is written no more.
-            let _ = self.look(&kernel, &store, &waiting, groups);
+            let _ = self.look(&kernel, &*store, &waiting, groups);
             for run in placed {
-                let _ = tell(&store, &run, Request::GivePlace { run: run.to_string() });
+                let _ = tell(&*store, &run, Request::GivePlace { run: run.to_string() });
             }
             self.work.lock().is_busy = false;
             self.changed.notify_all();
@@ -170,7 +171,7 @@ impl Groups {
     fn look(
         &self,
         kernel: &Kernel,
-        store: &Sqlite,
+        store: &dyn Journal,
         waiting: &BTreeSet<Arc<str>>,
         mut groups: BTreeSet<Arc<str>>,
     ) -> Result<(), StoreError> {
@@ -191,7 +192,7 @@ impl Groups {
 
 /// Delivers mail that asks a run to end, to this host or another. The mail stays stored until its
 /// record is durable.
-fn deliver(kernel: &Kernel, store: &Sqlite, run: &Arc<str>, mail: &Mail) -> Result<(), StoreError> {
+fn deliver(kernel: &Kernel, store: &dyn Journal, run: &Arc<str>, mail: &Mail) -> Result<(), StoreError> {
     let Ok(Act::Cancel { reason, grace }) = Act::of_mail(mail) else { return Ok(()) };
     let id = mail.id.to_string();
     if let Some(here) = kernel.run(run) {
@@ -205,7 +206,7 @@ fn deliver(kernel: &Kernel, store: &Sqlite, run: &Arc<str>, mail: &Mail) -> Resu
 
 /// Sends a request to the host of a run in another process. It may be gone, or not answer: the next
 /// host of the run finds the same in the journal.
-fn tell(store: &Sqlite, run: &str, request: Request) -> Result<(), StoreError> {
+fn tell(store: &dyn Journal, run: &str, request: Request) -> Result<(), StoreError> {
     let owner = match store.owner_of(run) {
         Err(StoreError::Unknown(_)) => None,
         owner => owner?,

@@ -5,8 +5,7 @@
 //! what was read there, and one that is recovered meanwhile by its rows.
 
 use super::{Host, RecoverError};
-use crate::journal::Journal as _;
-use crate::journal::catalog::{Inbox as _, InboxFilter, WaitingRun};
+use crate::journal::catalog::{InboxFilter, WaitingRun};
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 

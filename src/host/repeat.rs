@@ -2,7 +2,7 @@
 
 use super::start::{Beginning, fresh_id};
 use super::{Host, LoadError, RecoverError, RunHandle, RunOptions, StartNotes, Workflow};
-use crate::journal::{Journal as _, StoreError};
+use crate::journal::StoreError;
 use crate::process::{Payload, Program};
 use crate::run::{
     ForkError, ForkSpec, Origin, RebuildError, Record, Replay, ReplaySpec, ReplayedStep, Started, fork, repeats, replay,

@@ -1,7 +1,7 @@
 //! How long a host retains runs that have ended.
 
 use super::{Host, Shared};
-use crate::journal::{Journal as _, Retention};
+use crate::journal::Retention;
 use crate::process::Timestamp;
 use crate::run::system_time;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};

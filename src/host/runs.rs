@@ -3,7 +3,7 @@
 use super::control::{Client, ControlError, Refusal, Request, Resolve};
 use super::durable_watch::{DurableChange, DurableRecords};
 use super::{Host, RecoverError, RunHandle, RunManifest, RunOptions, Workflow};
-use crate::journal::{Journal as _, Posted, Sqlite, StoreError, Stored, Wanted, WantedWatch};
+use crate::journal::{Journal, Posted, StoreError, Stored, Wanted, WantedWatch};
 use crate::process::Micros;
 use crate::run::{Act, ActId, ParkedRun, RebuildError, Record, RecoveryError, Refused, Resolution};
 use std::collections::{BTreeMap, HashMap};
@@ -200,7 +200,7 @@ impl Host {
         })));
         let host = self.clone();
         let mut workflows = LoadedWorkflows::default();
-        taken.watch = Some(journal.store().watch_wanted(move |wanted: Result<&[Wanted], StoreError>| {
+        taken.watch = Some(journal.store().watch_wanted(Box::new(move |wanted: Result<&[Wanted], StoreError>| {
             let wanted = match wanted {
                 Ok(wanted) => wanted,
                 Err(error) => {
@@ -216,7 +216,7 @@ impl Host {
             }
             workflows.forget_some();
             had_room
-        })?);
+        }))?);
         Ok(taken)
     }
 
@@ -306,7 +306,7 @@ impl Host {
                 // Begun here, and not durable yet.
                 Posted::Unknown => {}
                 // Perhaps by this very act, whose answer was lost.
-                Posted::Ended => return acted_before(store, run, &act.identity(id)),
+                Posted::Ended => return acted_before(&**store, run, &act.identity(id)),
                 Posted::Owned(owner) => {
                     if let Some(acted) = ask_other(data.folder(), &owner, run, act, id)? {
                         return Ok(acted);
@@ -338,7 +338,7 @@ impl Host {
 }
 
 /// Whether a run that has ended took an act before: its last records tell, as the run itself would.
-fn acted_before(store: &Sqlite, run: &str, act: &ActId) -> Result<Acted, ActError> {
+fn acted_before(store: &dyn Journal, run: &str, act: &ActId) -> Result<Acted, ActError> {
     let records = store.run(run)?.map_or(0, |stored| stored.records);
     let from = records.saturating_sub(RECORDS_SEEN_MAX) + 1;
     let page = usize::try_from(RECORDS_SEEN_MAX).unwrap_or(usize::MAX);
@@ -424,7 +424,7 @@ fn request(run: &str, act: &Act, id: &str) -> Request {
 /// A host takes over the runs of its folder that no living host has: see [`Host::take_over`].
 #[must_use = "it takes over until it is dropped"]
 pub struct TakeOver {
-    watch: Option<WantedWatch>,
+    watch: Option<Box<dyn WantedWatch>>,
     host: Host,
 }
 

@@ -28,7 +28,7 @@ impl Host {
     pub fn verify(&self, id: &str) -> Result<Verified, VerifyRunError> {
         let journal = self.journal().map_err(RecoverError::from)?.ok_or(RecoverError::NoJournal)?;
         // The snapshots first: those taken meanwhile may be of steps that the records do not have.
-        let shelf = journal.store().shelf(id);
+        let shelf = journal.store().snapshot_store(id);
         let workflow = self.workflow_of(id)?;
         let records = journal.records(id)?;
         let budget = Arc::clone(self.shared.guests.on_demand_memory());

@@ -22,7 +22,7 @@
 
 use super::durable::OwnedRun;
 use super::{DeployedVersion, Host, LoadError, RecoverError, ReplayOptions, RunManifest, Workflow};
-use crate::journal::{Journal as _, RunUpgrade, StoreError};
+use crate::journal::{RunUpgrade, StoreError};
 use crate::process::Payload;
 use crate::run::{
     Difference, HeldRun, NotHeld, RebuildError, Record, RecoverySpec, Replay, RunVersion, Started, Unrepeatable,

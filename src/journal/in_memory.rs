@@ -1,12 +1,13 @@
 //! A journal in memory: its runs outlive a host, but not the operating system process.
 
+use super::run_snapshots::RunSnapshots;
 use super::stored::{MAIL_BYTES_MAX, MAIL_MAX, SNAPSHOTS_MAX};
 use super::{
     Filter, Journal, Memory, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, StoreError, Stored,
-    StoredSnapshot,
+    StoredSnapshot, TakesWanted, Wanted, WantedWatch, WantedWhy,
 };
 use crate::process::Pid;
-use crate::run::{Durability, Log, Mail, RunEnd};
+use crate::run::{Durability, Log, Mail, RunEnd, SnapshotStore};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -38,6 +39,7 @@ struct Entry {
     /// The digests of consumed mail.
     consumed: BTreeMap<Arc<str>, u128>,
     snapshots: Vec<StoredSnapshot>,
+    damage: Option<Arc<str>>,
 }
 
 impl Entry {
@@ -54,6 +56,7 @@ impl Entry {
             inbox: Vec::new(),
             consumed: BTreeMap::new(),
             snapshots: Vec::new(),
+            damage: None,
         }
     }
 
@@ -77,7 +80,7 @@ impl Entry {
             ended: self.end.map(|end| end.at),
             records: self.records,
             owner: (self.owner > 0).then_some(1),
-            damage: None,
+            damage: self.damage.clone(),
             group: self.new.group.as_ref().map(|entry| Arc::clone(&entry.group)),
             queued: false,
             parked: false,
@@ -169,8 +172,13 @@ impl InMemory {
         if entry.owner > 0 {
             return Err(StoreError::Owned(id.into()));
         }
-        entry.owner = epoch;
+        (entry.owner, entry.damage) = (epoch, None);
         Ok(Box::new(EntryLog { journal: self.clone(), id: id.into(), epoch, consumed: Vec::new() }))
+    }
+
+    /// The one host.
+    fn host(&self) -> Owner {
+        Owner { host: 1, pid: std::process::id(), socket: self.0.lock().socket.clone(), alive: true }
     }
 
     fn filtered(&self, filter: &Filter) -> Vec<Stored> {
@@ -181,6 +189,11 @@ impl InMemory {
         runs
     }
 }
+
+/// Its runs want nothing but what was there: no other host ends or stores mail.
+struct NothingWanted;
+
+impl WantedWatch for NothingWanted {}
 
 impl Journal for InMemory {
     fn begin(&self, run: &NewRun) -> Result<Box<dyn Log>, StoreError> {
@@ -222,10 +235,31 @@ impl Journal for InMemory {
         Ok(self.filtered(filter).len() as u64)
     }
 
+    fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
+        let journal = self.0.lock();
+        let named = journal
+            .runs
+            .iter()
+            .flat_map(|(id, entry)| entry.new.components.iter().map(|hash| (hash.to_string(), Arc::clone(id))));
+        Ok(named.collect::<BTreeMap<_, _>>().into_iter().collect())
+    }
+
+    fn watch_wanted(&self, mut take: Box<dyn TakesWanted>) -> Result<Box<dyn WantedWatch>, StoreError> {
+        let orphans = self.orphans()?.into_iter();
+        let wanted: Vec<_> = orphans.map(|run| Wanted { id: run.id, why: WantedWhy::Orphan }).collect();
+        if !wanted.is_empty() {
+            take(Ok(&wanted));
+        }
+        Ok(Box::new(NothingWanted))
+    }
+
+    fn hosts(&self) -> Result<Vec<Owner>, StoreError> {
+        Ok(if self.0.lock().epoch > 0 { vec![self.host()] } else { Vec::new() })
+    }
+
     fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError> {
         let owned = self.with(id, |entry| Ok(entry.owner > 0))?;
-        let socket = self.0.lock().socket.clone();
-        Ok(owned.then(|| Owner { host: 1, pid: std::process::id(), socket, alive: true }))
+        Ok(owned.then(|| self.host()))
     }
 
     fn set_socket(&self, socket: &Path) -> Result<(), StoreError> {
@@ -252,6 +286,17 @@ impl Journal for InMemory {
                 }
             })
         })
+    }
+
+    fn inbox_of(&self, run: &str) -> Result<Vec<Mail>, StoreError> {
+        self.with(run, |entry| Ok(entry.inbox.clone()))
+    }
+
+    fn note_damage(&self, id: &str, why: &str) -> Result<(), StoreError> {
+        if let Some(entry) = self.0.lock().runs.get_mut(id) {
+            entry.damage = Some(why.into());
+        }
+        Ok(())
     }
 
     fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
@@ -319,6 +364,11 @@ impl Journal for InMemory {
             }
             Ok(())
         });
+    }
+
+    fn snapshot_store(&self, run: &str) -> Arc<dyn SnapshotStore> {
+        let journal = Arc::downgrade(&self.0);
+        Arc::new(RunSnapshots::new(move || journal.upgrade().map(Self), run.into()))
     }
 
     fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError> {

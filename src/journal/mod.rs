@@ -13,45 +13,57 @@
 //! - **I4** A snapshot is only stored when the record of its step is durable. It may vanish at any
 //!   time.
 //!
+//! [`open`] makes one, and is the one place that names an engine. What a service stores beside the
+//! runs is in [`catalog`]; what is only about a file is a [`JournalFile`].
+//!
 //! The trait is on the level of runs, so that each journal brings the group commit that fits it:
 //! SQLite one transaction at a time, a server several. Ownership here is by run and host, which a
 //! server's journal maps to its shards and leases: the questions are the same.
 
 pub mod catalog;
 mod error;
+#[cfg(feature = "sqlite")]
+mod file;
 mod in_memory;
 #[cfg(feature = "sqlite")]
 pub(crate) mod layout;
 mod memory;
-mod place;
 #[cfg(feature = "sqlite")]
+mod open;
+mod place;
 mod run_snapshots;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]
 mod statistics;
 mod stored;
+mod wanted;
 
 pub use error::{DurabilityListener, StoreError};
+#[cfg(feature = "sqlite")]
+pub use file::{CopyContents, CopyError, JournalFile};
 pub use in_memory::InMemory;
 pub use memory::{Memory, Nothing};
-pub use place::{GroupEntry, Place, QueuePlace};
-#[cfg(feature = "wasm")]
-pub(crate) use sqlite::CopyError;
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Sqlite, TakesWanted, WantedWatch, WeakSqlite};
+pub use open::{Location, check_copy, is_lost, open};
+pub use place::{GroupEntry, Place, QueuePlace};
+#[cfg(feature = "sqlite")]
+pub use sqlite::Sqlite;
 #[cfg(feature = "sqlite")]
 pub use statistics::{JournalStatistics, RunStatistics};
+#[cfg(feature = "serve")]
 pub(crate) use stored::pattern_fits;
 pub use stored::{
     Filter, ListPlace, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, Stored,
-    StoredSnapshot, Wanted, WantedWhy,
+    StoredSnapshot,
 };
+pub use wanted::{TakesWanted, Wanted, WantedWatch, WantedWhy};
 
 use crate::process::Pid;
-use crate::run::{Log, Mail, SnapshotEntry};
+use crate::run::{Log, Mail, SnapshotEntry, SnapshotStore};
 use bytes::Bytes;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Stores the records of many runs.
 ///
@@ -111,6 +123,42 @@ pub trait Journal: Send + Sync + 'static {
     /// Waits until everything that was appended before is durable and was reported.
     fn flush(&self) -> Result<(), StoreError>;
 
+    /// As [`Self::flush`], but does not wait for room on a full disk. Returns false if the disk is
+    /// full, and what was appended last is not durable.
+    ///
+    /// # Errors
+    /// It never will be durable; also if the journal's files were removed or replaced, and what was
+    /// durable is gone with them.
+    fn flush_while_room(&self) -> Result<bool, StoreError> {
+        self.flush().map(|()| true)
+    }
+
+    /// Stops waiting for room on a full disk: what is not durable by now never will be.
+    fn give_up(&self) {}
+
+    /// Returns whether the disk is full, and the journal waits for room.
+    fn is_full(&self) -> bool {
+        false
+    }
+
+    /// Brings what is stored into order. Call it before a process ends without dropping its
+    /// journals: a folder's records otherwise stand in two files until a process opens them again,
+    /// and losing one of the files, or a bit of it, loses more than that. Nothing depends on it,
+    /// and it waits for nothing.
+    fn settle(&self) {}
+
+    /// Returns what this process has counted since it opened the journal.
+    #[cfg(feature = "sqlite")]
+    fn statistics(&self) -> JournalStatistics {
+        JournalStatistics::default()
+    }
+
+    /// Returns the journal as a file, if it is one.
+    #[cfg(feature = "sqlite")]
+    fn file(&self) -> Option<&dyn JournalFile> {
+        None
+    }
+
     /// Returns a run; `None` if there is no run with this id.
     fn run(&self, id: &str) -> Result<Option<Stored>, StoreError>;
 
@@ -130,6 +178,48 @@ pub trait Journal: Send + Sync + 'static {
         Ok(runs)
     }
 
+    /// Returns the ids with this prefix, in their order, at most `most`.
+    fn ids(&self, prefix: &str, most: u32) -> Result<Vec<Arc<str>>, StoreError> {
+        let fitting = self.list(&Filter { id_prefix: Some(prefix.to_owned()), ..Filter::default() })?;
+        let mut ids: Vec<_> = fitting.into_iter().map(|run| run.id).collect();
+        ids.sort();
+        ids.truncate(most as usize);
+        Ok(ids)
+    }
+
+    /// Returns the BLAKE3 of the components that runs name, in hexadecimal and in their order, each
+    /// with one of these runs.
+    fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError>;
+
+    /// Returns the unfinished runs that no living host has, the oldest first.
+    fn orphans(&self) -> Result<Vec<Stored>, StoreError> {
+        let mut orphans = Vec::new();
+        for run in self.unfinished()? {
+            if self.is_free(&run.id)? {
+                orphans.push(run);
+            }
+        }
+        Ok(orphans)
+    }
+
+    /// Returns whether this host may recover a run: it is unfinished, and no living host owns it,
+    /// or this one has it as the heir. False if there is no such run.
+    fn is_free(&self, id: &str) -> Result<bool, StoreError> {
+        let is_unfinished = self.run(id)?.is_some_and(|run| run.status.is_none());
+        Ok(is_unfinished && self.owner_of(id)?.is_none_or(|owner| !owner.alive))
+    }
+
+    /// Passes on the runs that want a host now before it returns, and later ones on a thread, as
+    /// soon as they do, until what it returns is dropped. If it cannot be seen any more which do,
+    /// that error is passed on.
+    ///
+    /// # Errors
+    /// The journal cannot be read or written, or there is no thread.
+    fn watch_wanted(&self, take: Box<dyn TakesWanted>) -> Result<Box<dyn WantedWatch>, StoreError>;
+
+    /// Returns the hosts that live and have begun or recovered a run.
+    fn hosts(&self) -> Result<Vec<Owner>, StoreError>;
+
     /// Returns the host that owns a run; `None` if no host does.
     ///
     /// # Errors
@@ -141,6 +231,40 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Stores mail for a run that no living host owns.
     fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError>;
+
+    /// Returns the mail of a run that is in none of its records, in the order in which it came.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`].
+    fn inbox_of(&self, run: &str) -> Result<Vec<Mail>, StoreError>;
+
+    /// Tells the hosts that there is mail for runs that no living host owns. It is a hint: they
+    /// find it later in any case.
+    fn announce_mail(&self) {}
+
+    /// Returns the runs of this host that wait for a place, each with its concurrency group.
+    fn queued(&self) -> Result<Vec<(Arc<str>, Arc<str>)>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Returns the mail of the unfinished runs of a concurrency group that is in none of their
+    /// records: those that a host owns have to be told of it.
+    fn mail_in(&self, group: &str) -> Result<Vec<(Arc<str>, Mail)>, StoreError> {
+        let _ = group;
+        Ok(Vec::new())
+    }
+
+    /// Returns the place of a run in the queue of its concurrency group; `None` if it does not
+    /// wait.
+    ///
+    /// # Errors
+    /// [`StoreError::Unknown`].
+    fn queue_place(&self, id: &str) -> Result<Option<QueuePlace>, StoreError> {
+        self.run(id)?.map(|_| None).ok_or_else(|| StoreError::Unknown(id.into()))
+    }
+
+    /// Notes that a run was found damaged: lists show it until the run can be recovered.
+    fn note_damage(&self, id: &str, why: &str) -> Result<(), StoreError>;
 
     /// Makes a new run of the first `records` records of another. No host owns it: it continues
     /// when it is recovered. `first` replaces the first record, which names the run.
@@ -175,6 +299,9 @@ pub trait Journal: Send + Sync + 'static {
     /// each process are retained. It does not wait, and nothing waits for it: if there is no room,
     /// or this host does not own the run, it stores nothing.
     fn put_snapshot(&self, run: &str, pid: Pid, step: u64, key: &[u8], data: Vec<u8>);
+
+    /// Returns the snapshots of a run, which do not hold the journal open.
+    fn snapshot_store(&self, run: &str) -> Arc<dyn SnapshotStore>;
 
     /// Returns the snapshots of a run's processes, those of one process in the order of their
     /// steps.

@@ -189,26 +189,6 @@ pub struct RunUpgrade {
     pub version: Option<u64>,
 }
 
-/// A run that wants a host now, and that no living host owns.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wanted {
-    /// The id of the run.
-    pub id: Arc<str>,
-    /// The reason.
-    pub why: WantedWhy,
-}
-
-/// Why a run wants a host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WantedWhy {
-    /// Its host had it in memory and has ended, or it is new.
-    Orphan,
-    /// It is parked, and its first timer is due.
-    Due,
-    /// It is parked, and mail is stored for it.
-    Mail,
-}
-
 /// A run that was recovered.
 pub struct RecoveredRun {
     /// Takes its further records.

@@ -215,3 +215,130 @@ fn an_upgrade_is_one_record_and_another_manifest_or_nothing() {
         assert!(matches!(journal.upgrade("run", &upgrade(4)), Err(StoreError::Ended(_))));
     });
 }
+
+#[test]
+fn what_no_host_has_is_listed_and_passed_on() {
+    each(|journal| {
+        assert_eq!(journal.hosts().unwrap(), []);
+        let mut logs: Vec<_> = ["mine", "left", "done"].map(|id| journal.begin(&new(id)).unwrap()).into();
+        for log in &mut logs {
+            let _ = log.append(b"one");
+        }
+        let _ = logs[2].ended(&RunEnd { status: EndStatus::Succeeded, at: Timestamp(8) });
+        logs.truncate(1);
+        journal.flush().unwrap();
+        let orphans: Vec<_> = journal.orphans().unwrap().into_iter().map(|run| run.id).collect();
+        assert_eq!(orphans, ["left".into()]);
+        let is_free = ["mine", "left", "done", "none"].map(|id| journal.is_free(id).unwrap());
+        assert_eq!(is_free, [false, true, false, false]);
+        let hosts = journal.hosts().unwrap();
+        assert_eq!(hosts, [journal.owner_of("mine").unwrap().unwrap()]);
+        let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        let tells = Arc::clone(&told);
+        let watch = journal.watch_wanted(Box::new(move |wanted: Result<&[Wanted], StoreError>| {
+            tells.lock().extend_from_slice(wanted.unwrap());
+            true
+        }));
+        // It was told before the watch was returned.
+        assert_eq!(*told.lock(), [Wanted { id: "left".into(), why: WantedWhy::Orphan }]);
+        drop(watch.unwrap());
+        assert!(journal.recover("left").is_ok());
+    });
+}
+
+#[test]
+fn ids_are_found_by_their_prefix() {
+    each(|journal| {
+        let logs = ["b-2", "a", "b-1", "b-3"].map(|id| journal.begin(&new(id)).unwrap());
+        for mut log in logs {
+            let _ = log.append(b"one");
+        }
+        journal.flush().unwrap();
+        let ids = |prefix, most| journal.ids(prefix, most).unwrap();
+        assert_eq!(ids("b-", 2), ["b-1".into(), "b-2".into()]);
+        assert_eq!((ids("", 9).len(), ids("c", 9).len()), (4, 0));
+    });
+}
+
+#[test]
+fn damage_is_noted_until_the_run_is_recovered() {
+    each(|journal| {
+        journal.note_damage("run", "there is none").unwrap();
+        let mut log = journal.begin(&new("run")).unwrap();
+        let _ = log.append(b"one");
+        drop(log);
+        journal.flush().unwrap();
+        let damaged = || journal.list(&Filter { damaged: true, ..Filter::default() }).unwrap();
+        assert_eq!(damaged(), []);
+        journal.note_damage("run", "row 1 is cut").unwrap();
+        assert_eq!(damaged()[0].damage.as_deref(), Some("row 1 is cut"));
+        drop(journal.recover("run").unwrap());
+        assert_eq!(damaged(), []);
+    });
+}
+
+#[test]
+fn mail_of_a_run_is_read_while_it_is_in_no_record() {
+    each(|journal| {
+        assert!(matches!(journal.inbox_of("run"), Err(StoreError::Unknown(_))));
+        assert!(matches!(journal.queue_place("run"), Err(StoreError::Unknown(_))));
+        let mut log = journal.begin(&new("run")).unwrap();
+        let _ = log.append(b"one");
+        drop(log);
+        journal.flush().unwrap();
+        for id in ["a", "b"] {
+            journal.post("run", &mail(id, "1")).unwrap();
+        }
+        journal.announce_mail();
+        let mut taken = journal.recover("run").unwrap();
+        taken.log.consume(&mail("a", "1"));
+        let _ = taken.log.append(b"two");
+        journal.flush().unwrap();
+        assert_eq!(journal.inbox_of("run").unwrap(), [mail("b", "1")]);
+        // It is in no concurrency group.
+        assert_eq!(journal.queue_place("run").unwrap(), None);
+        assert_eq!((journal.queued().unwrap(), journal.mail_in("group").unwrap()), (Vec::new(), Vec::new()));
+    });
+}
+
+#[test]
+fn components_are_listed_with_a_run_that_names_them() {
+    each(|journal| {
+        for (id, components) in [("old", vec!["bb".into(), "aa".into()]), ("young", vec!["bb".into()])] {
+            let mut log = journal.begin(&NewRun { components, ..new(id) }).unwrap();
+            let _ = log.append(b"one");
+        }
+        journal.flush().unwrap();
+        assert_eq!(journal.components().unwrap(), [("aa".to_owned(), "old".into()), ("bb".to_owned(), "young".into())]);
+        journal.remove("young").unwrap();
+        assert_eq!(journal.components().unwrap()[1], ("bb".to_owned(), "old".into()));
+    });
+}
+
+#[test]
+fn snapshots_of_a_run_are_one_store() {
+    each(|journal| {
+        let snapshots = journal.snapshot_store("run");
+        assert!(snapshots.list().is_err());
+        let mut log = journal.begin(&new("run")).unwrap();
+        let _ = log.append(b"one");
+        snapshots.put(Pid(1), 3, b"key", Bytes::from("state")).unwrap();
+        let listed = snapshots.list().unwrap();
+        assert_eq!(listed, [SnapshotEntry { pid: Pid(1), step: 3, bytes: 5 }]);
+        assert_eq!(snapshots.get(Pid(1), 3).unwrap(), Some(Bytes::from("state")));
+        assert_eq!(snapshots.get(Pid(1), 4).unwrap(), None);
+    });
+}
+
+#[test]
+fn what_was_appended_is_durable_while_there_is_room() {
+    each(|journal| {
+        let mut log = journal.begin(&new("run")).unwrap();
+        let _ = log.append(b"one");
+        assert!(journal.flush_while_room().unwrap() && !journal.is_full());
+        assert_eq!(journal.records("run").unwrap(), ["one"]);
+        journal.settle();
+        journal.give_up();
+        assert_eq!(journal.records("run").unwrap(), ["one"]);
+    });
+}

@@ -118,10 +118,7 @@ impl Service {
     /// # Errors
     /// The host has no such folder, or it cannot be used.
     pub fn new(host: Host, options: ServiceOptions) -> Result<Arc<Self>, RecoverError> {
-        let store: Arc<dyn Catalog> = match host.journal()? {
-            Some(journal) => Arc::new(journal.store().clone()),
-            None => return Err(RecoverError::NoJournal),
-        };
+        let store = host.journal()?.map(|journal| Arc::clone(journal.store())).ok_or(RecoverError::NoJournal)?;
         Ok(Arc::new(Self {
             tokens: TokenCache::new(Arc::clone(&store)),
             limiter: Limiter::default(),

@@ -190,7 +190,7 @@ impl Service {
     /// The place of a run in the queue of its concurrency group, if it waits there.
     fn queue_of(&self, stored: &Stored) -> Option<QueuePlace> {
         let waits = stored.status.is_none() && stored.queued;
-        waits.then(|| self.store.queued_at(&stored.id).ok().flatten()).flatten()
+        waits.then(|| self.store.queue_place(&stored.id).ok().flatten()).flatten()
     }
 
     /// The other process that has a run.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use std::path::Path;
 use std::time::Duration;
 use wfhost::host::{Host, RecoverError, RunOptions, Status};
-use wfhost::journal::{Journal as _, NewRun, StoreError};
+use wfhost::journal::{NewRun, StoreError};
 use wfhost::process::Timestamp;
 use wfhost::run::EndStatus;
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use wfhost::dispatch::{CallContext, Declaration, from_inline_fn};
 use wfhost::host::{Host, RunOptions};
-use wfhost::journal::{Journal as _, NewRun};
+use wfhost::journal::NewRun;
 use wfhost::process::{Pid, Tag, Timestamp};
 use wfhost::run::{Decision, News, Record};
 

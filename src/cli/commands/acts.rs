@@ -15,7 +15,7 @@ use crate::cli::report::unresponsive::uncertain_act;
 use crate::cli::store::{Ownership, Runs};
 use crate::cli::terminal::say;
 use crate::host::control::{Answer, ControlError, Refusal, Request};
-use crate::journal::{Journal as _, MAIL_BYTES_MAX, Posted, Stored};
+use crate::journal::{MAIL_BYTES_MAX, Posted, Stored};
 use crate::run::Act;
 use std::time::Duration;
 

@@ -41,8 +41,12 @@ pub(in crate::cli) fn backup(command: &Arguments, terminal: Terminal) -> Result<
         let title = format!("there is nothing to copy: {} has no runs", command.data.required()?.display());
         return Err(UserError::new(kind::JOURNAL, title).hint(ANOTHER_FOLDER).into());
     };
+    let Some(file) = runs.store.file() else {
+        let title = "the journal is not a file, and is copied by its server's own tools";
+        return Err(UserError::new(kind::JOURNAL, title).into());
+    };
     let mut meter = Meter::new("copied", terminal, command.json);
-    let made = host::backup(&runs.store, &command.to, command.snapshots, &mut |done, total| meter.show(done, total));
+    let made = host::backup(file, &command.to, command.snapshots, &mut |done, total| meter.show(done, total));
     drop(meter);
     let manifest = made.map_err(refused)?;
     if command.json {

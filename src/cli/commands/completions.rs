@@ -7,7 +7,7 @@ use crate::cli::args::settings::Settings;
 use crate::cli::exit::Exit;
 use crate::cli::store::Runs;
 use crate::cli::terminal::print;
-use crate::journal::{Filter, Journal as _};
+use crate::journal::Filter;
 use crate::workflow::diagnostics::Diagnostics;
 use crate::workflow::syntax::{self, Node, Source};
 use clap_complete::Shell;

@@ -15,7 +15,7 @@ use crate::guest::slots_max;
 use crate::host::component_store::ComponentStore;
 use crate::host::control::Client;
 use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
-use crate::journal::{Filter, Journal as _, Sqlite, Stored, layout};
+use crate::journal::{self, Filter, JournalFile, Stored, layout};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use std::io::Write as _;
@@ -214,7 +214,7 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
             problems.extend(damage);
         }
         Ok(None) => {
-            let is_lost = Sqlite::is_lost(&folder).unwrap_or(false);
+            let is_lost = journal::is_lost(&folder).unwrap_or(false);
             report["store"] = json!(if is_lost { "gone" } else { "nothing was run yet" });
             let message = || gone(&folder.join(layout::JOURNAL));
             problems.extend(is_lost.then(|| Problem { message: message(), hint: RECREATED_HINT.to_owned() }));
@@ -263,7 +263,7 @@ fn contents(runs: &Runs) -> Result<Value, UserError> {
     let components = std::fs::read_dir(runs.folder.join(layout::COMPONENTS)).into_iter().flatten().flatten();
     let components: Vec<u64> = components.filter_map(|file| Some(file.metadata().ok()?.len())).collect();
     Ok(json!({
-        "format": runs.store.format()?,
+        "format": runs.store.file().map(JournalFile::format).transpose()?,
         "runs": count(None)?,
         "unfinished": count(Some(false))?,
         "journal-bytes": bytes(layout::JOURNAL) + bytes(layout::JOURNAL_WAL),
@@ -275,7 +275,7 @@ fn contents(runs: &Runs) -> Result<Value, UserError> {
 /// What is damaged: the file, or runs in it.
 fn damage(runs: &Runs) -> Result<Vec<Problem>, UserError> {
     let mut problems = Vec::new();
-    let found = runs.store.check(DAMAGES_MAX)?;
+    let found = runs.store.file().map(|file| file.check(DAMAGES_MAX)).transpose()?.unwrap_or_default();
     if let Some(first) = found.first() {
         let more = if found.len() > 1 { format!(", and {} more", found.len() - 1) } else { String::new() };
         let first = first.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -339,7 +339,8 @@ fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, UserError> {
         };
         Problem { message, hint: format!("{RESTORE_HINT}; or remove that file if nothing is missing") }
     };
-    Ok(runs.store.torn()?.into_iter().map(problem).collect())
+    let torn = runs.store.file().map(JournalFile::torn).transpose()?.unwrap_or_default();
+    Ok(torn.into_iter().map(problem).collect())
 }
 
 /// Stored components of runs that cannot be used.

@@ -12,7 +12,6 @@ use crate::cli::store::{Runs, runs_of};
 use crate::cli::watch::session::Session;
 use crate::dispatch::http::Permission;
 use crate::host::{Host, Outcome, RunHandle, RunManifest, Status};
-use crate::journal::Journal as _;
 use crate::process::problem;
 use std::time::Duration;
 

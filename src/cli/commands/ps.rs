@@ -10,7 +10,7 @@ use crate::cli::store::{Ownership, OwnershipCache, Runs};
 use crate::cli::table::Table;
 use crate::cli::terminal::{Terminal, print, print_json, say};
 use crate::host::control::{Answer, Client, ControlError, Request, RunFacts};
-use crate::journal::{Filter, Journal as _, QueuePlace, StoreError, Stored};
+use crate::journal::{Filter, QueuePlace, StoreError, Stored};
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::Path;

@@ -19,7 +19,7 @@ use crate::cli::watch::session::{EndedRun, Session};
 use crate::cli::watch::signals::{Running, Stage};
 use crate::host::control::Request;
 use crate::host::{Host, RecoverError, RunHandle, RunOptions, Status, Workflow};
-use crate::journal::{Filter, Journal as _, StoreError, Stored};
+use crate::journal::{Filter, StoreError, Stored};
 use crate::process::Payload;
 use crate::run::{EndStatus, Watcher};
 use clap::Args;

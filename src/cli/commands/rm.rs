@@ -5,7 +5,7 @@ use crate::cli::args::values;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::terminal::{Terminal, print, say};
-use crate::journal::{Journal as _, Retention};
+use crate::journal::Retention;
 use crate::process::Micros;
 use crate::run::system_time;
 use clap::Args;

@@ -6,8 +6,8 @@ use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::journal::ANOTHER_FOLDER;
 use crate::cli::table::{Table, moment, rfc3339};
 use crate::cli::terminal::{print, print_json, say};
-use crate::journal::catalog::{StoredToken, Tokens as _};
-use crate::journal::{DurabilityListener, Sqlite, StoreError};
+use crate::journal::catalog::StoredToken;
+use crate::journal::{self, DurabilityListener, StoreError};
 use crate::process::Timestamp;
 use crate::run::system_time;
 use crate::serve::access::{Scope, token};
@@ -100,7 +100,7 @@ impl DurabilityListener for Quiet {
 }
 
 pub(in crate::cli) fn token(command: &Arguments) -> Result<Exit, CommandError> {
-    let store = Sqlite::open(command.data.required()?, Arc::new(Quiet))?;
+    let store = journal::open(&command.data.required()?.into(), Arc::new(Quiet))?;
     match &command.action {
         Action::Create { name, scopes, workflows, expires, json } => {
             let expires = expires.as_deref().map(expiry).transpose()?;

@@ -12,7 +12,6 @@ use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::store::Ownership;
 use crate::cli::terminal::{Terminal, print, print_json, printable};
 use crate::host::{DeployedVersion, Host, LoadError, Upgrade, UpgradeError, Workflow};
-use crate::journal::catalog::Deployments as _;
 use clap::Args;
 use serde_json::{Value, json};
 use std::path::PathBuf;

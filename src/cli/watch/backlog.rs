@@ -2,7 +2,6 @@
 
 use crate::cli::store::{Runs, runs_of};
 use crate::host::{Host, Line, RunProjection};
-use crate::journal::Journal as _;
 use crate::process::Timestamp;
 use crate::run::Record;
 use crate::workflow::interpreter::progress::Progress;

@@ -15,7 +15,6 @@ use crate::cli::watch::progress::{EVENTS_MAX, Follower};
 use crate::cli::watch::signals::{Running, Signals, Stage};
 use crate::host::CompileNotice;
 use crate::host::{Host, Outcome, RunHandle, Status, StorageNotice, Workflow};
-use crate::journal::Journal as _;
 use crate::process::Payload;
 use crate::run::{Events, Uncertain, Watcher};
 use serde_json::{Value, json};

@@ -19,7 +19,7 @@ mod restore;
 pub use restore::restore;
 
 use super::component_store::{ComponentStore, ComponentStoreError};
-use crate::journal::{Sqlite, StoreError, layout};
+use crate::journal::{JournalFile, StoreError, layout};
 use crate::run::system_time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -169,7 +169,7 @@ fn io_of(path: &Path) -> impl Fn(io::Error) -> BackupError + use<> {
 /// # Errors
 /// Fails if the folder is not empty, or cannot be written; what is in it then is no backup.
 pub fn backup(
-    store: &Sqlite,
+    store: &dyn JournalFile,
     to: &Path,
     snapshots: bool,
     progress: &mut dyn FnMut(u64, u64),

@@ -4,7 +4,7 @@ use super::{
     BACKUP_BYTES_MAX, BackupError, BackupManifest, ComponentStore, CopiedFile, UNFINISHED, VERSION, digest_of, io_of,
     sync_folder,
 };
-use crate::journal::{CopyError, Sqlite, layout};
+use crate::journal::{CopyError, check_copy, layout};
 use std::fs::{DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -53,7 +53,7 @@ pub fn restore(
         add(bytes.len() as u64);
     }
     let journal = copy(from, data, layout::JOURNAL, &manifest.journal, &mut add)?;
-    let contents = match Sqlite::check_copy(&journal) {
+    let contents = match check_copy(&journal) {
         Ok(contents) => contents,
         Err(CopyError::Store(error)) => return Err(error.into()),
         Err(CopyError::Damaged(why)) => return Err(BackupError::Damaged { path: from.join(layout::JOURNAL), why }),

@@ -4,7 +4,6 @@ use super::carry_out::{Carried, carry_out};
 use super::server::{CONNECTIONS_MAX, Control, WATCHERS_MAX};
 use super::*;
 use crate::host::{Host, RunHandle, RunOptions, Status};
-use crate::journal::Journal as _;
 use crate::process::{Action, Context, Event, Payload, Problem, Process, Status as Step, Tag};
 use crate::run::{ActId, Record, RunEvent};
 use serde_json::{Map, Value, json};

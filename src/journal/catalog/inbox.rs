@@ -1,6 +1,6 @@
 //! What runs wait for from people.
 
-use crate::journal::{QueuePlace, StoreError};
+use crate::journal::StoreError;
 use crate::process::Timestamp;
 use crate::run::{Awaited, AwaitedKind};
 use std::sync::Arc;
@@ -76,11 +76,4 @@ pub trait Inbox {
     /// # Errors
     /// Fails if the store cannot be read.
     fn waiting(&self, filter: &InboxFilter) -> Result<Vec<WaitingRun>, StoreError>;
-
-    /// Returns the place of a run in the queue of its concurrency group; `None` if it waits for
-    /// none.
-    ///
-    /// # Errors
-    /// [`StoreError::Unknown`]; or the store cannot be read.
-    fn queued_at(&self, run: &str) -> Result<Option<QueuePlace>, StoreError>;
 }

@@ -10,10 +10,10 @@ use super::error::sqlite;
 use super::ownership::fence;
 use super::schema::{self, connect, make_file};
 use super::{Sqlite, StoreError};
+use crate::journal::{CopyContents, CopyError};
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, TransactionBehavior};
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 /// Pages between two reports of progress: 4 MiB. Arbitrary.
@@ -23,24 +23,8 @@ const BUSY: Duration = Duration::from_millis(5);
 /// Findings of SQLite that are reported of a damaged copy. Arbitrary.
 const FINDINGS_MAX: u32 = 3;
 
-/// What a copy of a store has.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct CopyContents {
-    /// The number of runs.
-    pub(crate) runs: u64,
-    /// The number of those that have not ended.
-    pub(crate) unfinished: u64,
-    /// The BLAKE3 of the components that its runs and deployed workflows name, in hexadecimal.
-    pub(crate) components: BTreeSet<String>,
-}
-
 impl Sqlite {
-    /// Copies the file of the store as it is now. `progress` gets the bytes that are copied, and
-    /// how many there are. The copy is complete and not yet synced when it returns.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be read, or the copy not be written.
-    pub(crate) fn copy_to(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<CopyContents, StoreError> {
+    pub(super) fn copy_to(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<CopyContents, StoreError> {
         copy_pages(self.0.path(), to, progress)?;
         let fails = sqlite(to);
         let mut copy = connect(to)?;
@@ -52,13 +36,7 @@ impl Sqlite {
         Ok(contents)
     }
 
-    /// Copies the file of snapshots as it is now. Returns false if there is none. It must be copied
-    /// before the store: a snapshot of a step that is not in the store would be one of another
-    /// future.
-    ///
-    /// # Errors
-    /// As [`Self::copy_to`].
-    pub(crate) fn copy_snapshots_to(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<bool, StoreError> {
+    pub(super) fn copy_snapshots_to(&self, to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<bool, StoreError> {
         let from = self.0.path().with_file_name(crate::journal::layout::SNAPSHOTS);
         let is_there = from.exists();
         if is_there {
@@ -67,11 +45,7 @@ impl Sqlite {
         Ok(is_there)
     }
 
-    /// Checks a copy of a store: its format, and what SQLite finds.
-    ///
-    /// # Errors
-    /// Fails if it is damaged, or is not a store that this release can open.
-    pub(crate) fn check_copy(path: &Path) -> Result<CopyContents, CopyError> {
+    pub(in crate::journal) fn check_copy(path: &Path) -> Result<CopyContents, CopyError> {
         let fails = |error| CopyError::Store(sqlite(path)(error));
         let mut db = Connection::open(path).map_err(fails)?;
         let read = db.transaction_with_behavior(TransactionBehavior::Deferred).map_err(fails)?;
@@ -85,15 +59,6 @@ impl Sqlite {
         }
         contents(&read).map_err(fails)
     }
-}
-
-/// Why a copy cannot be used.
-#[derive(Debug)]
-pub(crate) enum CopyError {
-    /// It cannot be read.
-    Store(StoreError),
-    /// What SQLite finds wrong with it.
-    Damaged(String),
 }
 
 /// Copies all pages of a file of SQLite, in one transaction.
@@ -150,11 +115,4 @@ fn contents(db: &Connection) -> rusqlite::Result<CopyContents> {
         db.prepare("SELECT hash FROM run_component UNION SELECT value FROM workflow, json_each(workflow.components)")?;
     let components = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
     Ok(CopyContents { runs: count("")?, unfinished: count("WHERE status IS NULL")?, components })
-}
-
-impl Sqlite {
-    /// The path of the store's file.
-    pub(crate) fn path(&self) -> PathBuf {
-        self.0.path().to_owned()
-    }
 }

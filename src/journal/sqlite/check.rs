@@ -5,12 +5,7 @@ use super::{Sqlite, StoreError};
 use rusqlite::ErrorCode;
 
 impl Sqlite {
-    /// Returns what SQLite finds wrong with the file itself, at most this many findings. It reads
-    /// the whole file, and cannot find a record whose bytes were changed and then stored well.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read.
-    pub fn check(&self, most: u32) -> Result<Vec<String>, StoreError> {
+    pub(super) fn check(&self, most: u32) -> Result<Vec<String>, StoreError> {
         let db = self.0.reader();
         let found = db.prepare(&format!("PRAGMA quick_check({most})")).and_then(|mut check| {
             let rows = check.query_map([], |row| row.get::<_, String>(0))?;
@@ -26,11 +21,7 @@ impl Sqlite {
         }
     }
 
-    /// Returns the format of the store's tables.
-    ///
-    /// # Errors
-    /// Fails if the file cannot be read.
-    pub fn format(&self) -> Result<i64, StoreError> {
+    pub(super) fn format(&self) -> Result<i64, StoreError> {
         let db = self.0.reader();
         db.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(sqlite(self.0.path()))
     }

@@ -2,12 +2,14 @@
 
 use super::error::sqlite;
 use super::run_log::RunLog;
+use super::store::shelf;
 use super::{Sqlite, StoreError};
 use crate::journal::{
-    Filter, Journal, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, Stored, StoredSnapshot,
+    Filter, Journal, JournalFile, JournalStatistics, NewRun, Owner, Posted, QueuePlace, RecoveredRun, Retention,
+    RunUpgrade, Stored, StoredSnapshot, TakesWanted, WantedWatch,
 };
 use crate::process::Pid;
-use crate::run::{Log, Mail, SnapshotEntry};
+use crate::run::{Log, Mail, SnapshotEntry, SnapshotStore};
 use bytes::Bytes;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +43,30 @@ impl Journal for Sqlite {
         self.0.flush()
     }
 
+    fn flush_while_room(&self) -> Result<bool, StoreError> {
+        Sqlite::flush_while_room(self)
+    }
+
+    fn give_up(&self) {
+        Sqlite::give_up(self);
+    }
+
+    fn is_full(&self) -> bool {
+        Sqlite::is_full(self)
+    }
+
+    fn settle(&self) {
+        Sqlite::settle(self);
+    }
+
+    fn statistics(&self) -> JournalStatistics {
+        Sqlite::statistics(self)
+    }
+
+    fn file(&self) -> Option<&dyn JournalFile> {
+        Some(self)
+    }
+
     fn run(&self, id: &str) -> Result<Option<Stored>, StoreError> {
         Sqlite::run(self, id)
     }
@@ -55,6 +81,30 @@ impl Journal for Sqlite {
 
     fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
         Sqlite::count(self, filter)
+    }
+
+    fn ids(&self, prefix: &str, most: u32) -> Result<Vec<Arc<str>>, StoreError> {
+        Sqlite::ids(self, prefix, most)
+    }
+
+    fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
+        Sqlite::components(self)
+    }
+
+    fn orphans(&self) -> Result<Vec<Stored>, StoreError> {
+        Sqlite::orphans(self)
+    }
+
+    fn is_free(&self, id: &str) -> Result<bool, StoreError> {
+        Sqlite::is_free(self, id)
+    }
+
+    fn watch_wanted(&self, take: Box<dyn TakesWanted>) -> Result<Box<dyn WantedWatch>, StoreError> {
+        Ok(Box::new(Sqlite::watch_wanted(self, take)?))
+    }
+
+    fn hosts(&self) -> Result<Vec<Owner>, StoreError> {
+        Sqlite::hosts(self)
     }
 
     fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError> {
@@ -81,6 +131,30 @@ impl Journal for Sqlite {
         Ok(posted)
     }
 
+    fn inbox_of(&self, run: &str) -> Result<Vec<Mail>, StoreError> {
+        Sqlite::inbox_of(self, run)
+    }
+
+    fn announce_mail(&self) {
+        Sqlite::announce_mail(self);
+    }
+
+    fn queued(&self) -> Result<Vec<(Arc<str>, Arc<str>)>, StoreError> {
+        Sqlite::queued(self)
+    }
+
+    fn mail_in(&self, group: &str) -> Result<Vec<(Arc<str>, Mail)>, StoreError> {
+        Sqlite::mail_in(self, group)
+    }
+
+    fn queue_place(&self, id: &str) -> Result<Option<QueuePlace>, StoreError> {
+        Sqlite::queue_place(self, id)
+    }
+
+    fn note_damage(&self, id: &str, why: &str) -> Result<(), StoreError> {
+        Sqlite::note_damage(self, id, why)
+    }
+
     fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
         self.0.beside(|| Sqlite::fork(self, from, run, records, first))
     }
@@ -99,6 +173,10 @@ impl Journal for Sqlite {
 
     fn put_snapshot(&self, run: &str, pid: Pid, step: u64, key: &[u8], data: Vec<u8>) {
         self.0.put_snapshot(run, pid, step, key, data);
+    }
+
+    fn snapshot_store(&self, run: &str) -> Arc<dyn SnapshotStore> {
+        shelf(&self.0, run.into())
     }
 
     fn snapshots(&self, run: &str) -> Result<Vec<StoredSnapshot>, StoreError> {

@@ -136,11 +136,7 @@ impl Sqlite {
         self.0.locks.owner_or_heir(&self.0.reader(), owner, run.parked, self.0.path())
     }
 
-    /// Returns the ids with this prefix, in their order, at most `most`.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be read.
-    pub fn ids(&self, prefix: &str, most: u32) -> Result<Vec<Arc<str>>, StoreError> {
+    pub(super) fn ids(&self, prefix: &str, most: u32) -> Result<Vec<Arc<str>>, StoreError> {
         let db = self.0.reader();
         let behind = behind(prefix);
         let rows = db.prepare_cached("SELECT id FROM run WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3").and_then(
@@ -152,11 +148,7 @@ impl Sqlite {
         rows.map_err(sqlite(self.0.path()))
     }
 
-    /// Returns the unfinished runs that no living host has, the oldest first.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be read.
-    pub fn orphans(&self) -> Result<Vec<Stored>, StoreError> {
+    pub(super) fn orphans(&self) -> Result<Vec<Stored>, StoreError> {
         let mut orphans = self.select("run WHERE status IS NULL AND owner IS NULL", Vec::new())?;
         let hosts = {
             let db = self.0.reader();
@@ -175,11 +167,7 @@ impl Sqlite {
         Ok(orphans)
     }
 
-    /// Returns the hosts that live and have begun or recovered a run.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be read.
-    pub fn hosts(&self) -> Result<Vec<Owner>, StoreError> {
+    pub(super) fn hosts(&self) -> Result<Vec<Owner>, StoreError> {
         let db = self.0.reader();
         let numbers =
             db.prepare_cached("SELECT host FROM host WHERE buried = 0 ORDER BY host").and_then(|mut select| {
@@ -191,12 +179,7 @@ impl Sqlite {
         owners.filter(|owner| owner.as_ref().map_or(true, |owner| owner.alive)).collect()
     }
 
-    /// Returns the BLAKE3 of the components that runs name, in hexadecimal, each with one of these
-    /// runs.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be read.
-    pub fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
+    pub(super) fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
         let db = self.0.reader();
         let rows = db
             .prepare_cached("SELECT hash, max(id) FROM run_component JOIN run USING (run) GROUP BY hash ORDER BY hash")

@@ -8,11 +8,7 @@ use crate::run::Mail;
 use rusqlite::TransactionBehavior;
 
 impl Sqlite {
-    /// Returns the mail of a run that is in none of its records, in the order in which it came.
-    ///
-    /// # Errors
-    /// [`StoreError::Unknown`]; or the store cannot be read.
-    pub fn inbox_of(&self, run: &str) -> Result<Vec<Mail>, StoreError> {
+    pub(super) fn inbox_of(&self, run: &str) -> Result<Vec<Mail>, StoreError> {
         let fails = sqlite(self.0.path());
         let db = self.0.reader();
         let run = run_row(&db, run).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(run.into()))?;

@@ -55,7 +55,6 @@
 //!   with any of them.
 
 mod archive;
-#[cfg(feature = "wasm")]
 mod backup;
 mod batch;
 mod blob;
@@ -66,6 +65,7 @@ mod checkpoint_signal;
 mod commit_loop;
 mod copy;
 mod error;
+mod file;
 mod group;
 mod heads;
 mod host_ends;
@@ -95,10 +95,7 @@ mod wanted;
 mod writer;
 
 use super::StoreError;
-#[cfg(feature = "wasm")]
-pub(crate) use backup::CopyError;
-pub use store::{Sqlite, WeakSqlite};
-pub use wanted::{TakesWanted, WantedWatch};
+pub use store::Sqlite;
 
 #[cfg(test)]
 mod tests;

@@ -72,11 +72,7 @@ impl Sqlite {
         Err(error)
     }
 
-    /// Notes that a run was found damaged: lists show it until the run can be recovered.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be written.
-    pub fn note_damage(&self, id: &str, why: &str) -> Result<(), StoreError> {
+    pub(super) fn note_damage(&self, id: &str, why: &str) -> Result<(), StoreError> {
         self.0.beside(|| {
             let db = self.0.reader();
             let _write_lock = self.0.write_lock();

@@ -136,11 +136,7 @@ pub(super) fn admit(change: &Connection, group: &str) -> rusqlite::Result<Vec<Ad
 }
 
 impl Sqlite {
-    /// Returns the runs of this host that wait for a place, each with its group.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be read.
-    pub fn queued(&self) -> Result<Vec<RunInGroup>, StoreError> {
+    pub(super) fn queued(&self) -> Result<Vec<RunInGroup>, StoreError> {
         let Some(host) = self.0.registered() else { return Ok(Vec::new()) };
         let db = self.0.reader();
         let rows = db
@@ -157,12 +153,7 @@ impl Sqlite {
         rows.map_err(sqlite(self.0.path()))
     }
 
-    /// Returns the mail of the unfinished runs of a group that is in none of their records: those
-    /// that a host owns have to be told of it.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be read.
-    pub fn mail_in(&self, group: &str) -> Result<Vec<(Arc<str>, Mail)>, StoreError> {
+    pub(super) fn mail_in(&self, group: &str) -> Result<Vec<(Arc<str>, Mail)>, StoreError> {
         let db = self.0.reader();
         let rows = db
             .prepare_cached(
@@ -180,11 +171,7 @@ impl Sqlite {
         rows.map_err(sqlite(self.0.path()))
     }
 
-    /// Returns the place of a run in the queue of its group; `None` if it does not wait.
-    ///
-    /// # Errors
-    /// [`StoreError::Unknown`]; or the store cannot be read.
-    pub fn queue_place(&self, id: &str) -> Result<Option<QueuePlace>, StoreError> {
+    pub(super) fn queue_place(&self, id: &str) -> Result<Option<QueuePlace>, StoreError> {
         let fails = sqlite(self.0.path());
         let db = self.0.reader();
         let run = run_row(&db, id).map_err(&fails)?.ok_or_else(|| StoreError::Unknown(id.into()))?;

@@ -10,7 +10,7 @@ use super::error::{io, sqlite};
 use super::host_ends::{Changes, HostWatch};
 use super::ownership::fence;
 use super::{Sqlite, StoreError};
-use crate::journal::{Wanted, WantedWhy};
+use crate::journal::{TakesWanted, Wanted, WantedWatch, WantedWhy};
 use crate::process::Timestamp;
 use crate::run::system_time;
 use parking_lot::{Condvar, Mutex};
@@ -29,14 +29,8 @@ const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 /// How long the thread waits at most: the wall clock may be set meanwhile.
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What a host does with a page of wanted runs, or with the error because of which there is none.
-/// Returns whether it had room for all of them.
-pub trait TakesWanted: FnMut(Result<&[Wanted], StoreError>) -> bool + Send {}
-impl<F: FnMut(Result<&[Wanted], StoreError>) -> bool + Send> TakesWanted for F {}
-
-/// Tells which runs want a host, until it is dropped.
-#[must_use = "it tells until it is dropped"]
-pub struct WantedWatch {
+/// Tells which runs of a store want a host, until it is dropped.
+pub(super) struct Watch {
     store: Sqlite,
     signals: Arc<Signals>,
     hosts: Option<HostWatch>,
@@ -56,15 +50,9 @@ struct State {
 }
 
 impl Sqlite {
-    /// Passes on the runs that want a host now before it returns, and later ones on a thread, as
-    /// soon as they do. If ends of hosts and mail cannot be seen, it passes that error on, and only
-    /// due runs are told.
-    ///
-    /// Dropping the watch waits for a call that is under way.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be read or written, or there is no thread.
-    pub fn watch_wanted(&self, mut take: impl TakesWanted + 'static) -> Result<WantedWatch, StoreError> {
+    /// If ends of hosts and mail cannot be seen, that error is passed on, and only due runs are
+    /// told.
+    pub(super) fn watch_wanted(&self, mut take: Box<dyn TakesWanted>) -> Result<Watch, StoreError> {
         let signals = Arc::new(Signals::default());
         // Before the first look: what happens during it is not missed.
         let seen = Arc::clone(&signals);
@@ -81,19 +69,14 @@ impl Sqlite {
         };
         self.set_heir(true)?;
         let mut looks = Looks { store: self.clone(), due_until: Timestamp(0) };
-        let had_room = looks.look(Changes::ALL, &mut take)?;
+        let had_room = looks.look(Changes::ALL, &mut *take)?;
         let thread = std::thread::Builder::new().name("wanted".to_owned());
         let signalled = Arc::clone(&signals);
-        let thread = thread.spawn(move || run(&signalled, &mut looks, had_room, &mut take));
-        Ok(WantedWatch { store: self.clone(), signals, hosts, thread: Some(thread.map_err(io(self.0.path()))?) })
+        let thread = thread.spawn(move || run(&signalled, &mut looks, had_room, &mut *take));
+        Ok(Watch { store: self.clone(), signals, hosts, thread: Some(thread.map_err(io(self.0.path()))?) })
     }
 
-    /// Returns whether this host may recover an unfinished run: no living host owns it, or this one
-    /// has it as the heir.
-    ///
-    /// # Errors
-    /// Fails if the store cannot be read.
-    pub fn is_free(&self, id: &str) -> Result<bool, StoreError> {
+    pub(super) fn is_free(&self, id: &str) -> Result<bool, StoreError> {
         if self.run(id)?.is_none_or(|run| run.status.is_some()) {
             return Ok(false);
         }
@@ -113,8 +96,7 @@ impl Sqlite {
         })
     }
 
-    /// Tells the hosts of the folder that there is mail for runs that no living host owns.
-    pub fn announce_mail(&self) {
+    pub(super) fn announce_mail(&self) {
         self.0.locks.announce_mail();
     }
 
@@ -143,7 +125,9 @@ impl Sqlite {
     }
 }
 
-impl Drop for WantedWatch {
+impl WantedWatch for Watch {}
+
+impl Drop for Watch {
     fn drop(&mut self) {
         self.hosts = None;
         self.signals.state.lock().closing = true;

@@ -3,7 +3,7 @@
 use super::exporter::Queue;
 use super::message::{beginning, message};
 use crate::host::{Host, RunSpans, TraceContext, Traced};
-use crate::journal::{Filter, Journal as _, StoreError};
+use crate::journal::{Filter, StoreError};
 use crate::process::Timestamp;
 use crate::run::{Record, system_time};
 use std::collections::{BTreeSet, HashMap};

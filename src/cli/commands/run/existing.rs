@@ -13,7 +13,7 @@ use crate::cli::watch::session::{EndedRun, Session};
 use crate::cli::watch::signals::Stage;
 use crate::host::control::{Answer, Answers, Client};
 use crate::host::{Host, Outcome, RecoverError, RunManifest, RunOptions, Status, StorageNotice, Workflow};
-use crate::journal::{Journal as _, StoreError};
+use crate::journal::StoreError;
 use crate::process::Timestamp;
 use serde_json::{Map, Value};
 use std::time::Duration;

@@ -18,7 +18,7 @@ use crate::cli::store::{OwnershipCache, runs_of};
 use crate::cli::terminal::Terminal;
 use crate::cli::watch::session::Session;
 use crate::host::{Host, LoadError, RunHandle, RunOptions, Workflow};
-use crate::journal::{Filter, Journal as _};
+use crate::journal::Filter;
 use crate::run::Watcher;
 use crate::workflow::model::Durability;
 use clap::{Args, ValueEnum, ValueHint};

@@ -21,7 +21,7 @@ use crate::host::component_store::ComponentStore;
 use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunState};
 use crate::host::{Host, RunProjection};
 use crate::journal::catalog::{InboxFilter, WaitingRun};
-use crate::journal::{Filter, Journal as _, Stored};
+use crate::journal::{Filter, Stored};
 use crate::run::{EndStatus, Record, SignalStatus};
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -7,8 +7,8 @@
 use crate::cli::report::error::CommandError;
 use crate::cli::store::{Ownership, OwnershipCache, Runs};
 use crate::host::RunProjection;
-use crate::journal::catalog::{Inbox as _, InboxFilter, WaitingRun};
-use crate::journal::{Filter, Journal as _, Stored};
+use crate::journal::catalog::{InboxFilter, WaitingRun};
+use crate::journal::{Filter, Stored};
 use crate::process::Json;
 use crate::run::{Awaited, AwaitedKind};
 use serde_json::json;

@@ -3,7 +3,7 @@
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::store::{Ownership, Runs};
 use crate::cli::terminal::quoted;
-use crate::journal::{Journal as _, StoreError, Stored};
+use crate::journal::{StoreError, Stored};
 use std::sync::Arc;
 
 /// Removes runs by their full ids. What cannot be removed is reported before anything is.

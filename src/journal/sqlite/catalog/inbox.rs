@@ -2,7 +2,6 @@
 //! when it is parked and when it ends.
 
 use super::{micros, time};
-use crate::journal::QueuePlace;
 use crate::journal::catalog::{Inbox, InboxFilter, InboxPlace, WaitingRun};
 use crate::journal::sqlite::{Sqlite, StoreError};
 use crate::process::Json;
@@ -11,10 +10,6 @@ use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, Row, params, params_from_iter};
 
 impl Inbox for Sqlite {
-    fn queued_at(&self, run: &str) -> Result<Option<QueuePlace>, StoreError> {
-        self.queue_place(run)
-    }
-
     fn waiting(&self, filter: &InboxFilter) -> Result<Vec<WaitingRun>, StoreError> {
         // A run that was parked just now has left the memory, and its rows may not be written yet.
         self.0.flush_rows()?;

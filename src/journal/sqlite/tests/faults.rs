@@ -307,7 +307,7 @@ fn one_snapshot_is_read_alone() {
     page[..4].fill(0xff);
     std::fs::write(&path, file).unwrap();
     let (store, listener) = open(folder.path());
-    assert_eq!(store.shelf("run").get(Pid(1), 1).unwrap().unwrap().len(), 500);
+    assert_eq!(store.snapshot_store("run").get(Pid(1), 1).unwrap().unwrap().len(), 500);
     assert!(listener.snapshots.lock().is_empty());
     assert_eq!(store.snapshots("run").unwrap(), []);
     assert_eq!(listener.snapshots.lock().len(), 1, "and reading all of them finds the damage");

@@ -39,13 +39,16 @@ fn die(folder: &Path, host: u32) {
 
 type Told = Arc<Mutex<Vec<(String, WantedWhy)>>>;
 
-fn watch(store: &Sqlite) -> (WantedWatch, Told) {
+fn watch(store: &Sqlite) -> (Box<dyn WantedWatch>, Told) {
     let told = Told::default();
     let list = Arc::clone(&told);
-    let watch = store.watch_wanted(move |wanted: Result<&[Wanted], StoreError>| {
-        list.lock().extend(wanted.unwrap().iter().map(|one| (one.id.to_string(), one.why)));
-        true
-    });
+    let watch = Journal::watch_wanted(
+        store,
+        Box::new(move |wanted: Result<&[Wanted], StoreError>| {
+            list.lock().extend(wanted.unwrap().iter().map(|one| (one.id.to_string(), one.why)));
+            true
+        }),
+    );
     (watch.unwrap(), told)
 }
 
