@@ -83,3 +83,17 @@ fn a_service_reports_its_states_and_is_restored_with_what_is_deployed() {
     assert_eq!(outcome["outputs"]["greeting"], "Hello, Ann!");
     restored.kill();
 }
+
+#[test]
+fn tokens_have_names_that_mislead_nobody() {
+    let world = World::new(GREETS);
+    let create = |name: &str, workflow: &str| {
+        world.does(&["token", "create", "--name", name, "--scope", "runs:read", "--workflow", workflow])
+    };
+    assert!(create("ann", "orders-*").status.success());
+    for (name, workflow) in [("", "a"), ("server", "a"), ("a\u{202e}b", "a"), ("a\nb", "a"), ("a", "b\u{1b}[0m")] {
+        let refused = create(name, workflow);
+        assert_eq!(refused.status.code(), Some(2), "{name:?} {workflow:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("invalid value"));
+    }
+}

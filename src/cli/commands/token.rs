@@ -50,13 +50,13 @@ pub(in crate::cli) enum Action {
     /// Make a token and print it.
     Create {
         /// Whose it is.
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = name)]
         name: String,
         /// What it may be used for. Repeatable.
         #[arg(long = "scope", value_name = "SCOPE", required = true, value_parser = scope)]
         scopes: Vec<Scope>,
         /// Workflows that it is for: a name, or a pattern with `*`. Repeatable [default: all].
-        #[arg(long = "workflow", value_name = "NAME")]
+        #[arg(long = "workflow", value_name = "NAME", value_parser = pattern)]
         workflows: Vec<String>,
         /// How long it is valid, such as `90d` [default: for ever].
         #[arg(long, value_name = "DURATION")]
@@ -82,6 +82,14 @@ impl Arguments {
     pub(in crate::cli) fn json(&self) -> bool {
         matches!(self.action, Action::Create { json: true, .. } | Action::Ls { json: true })
     }
+}
+
+fn name(text: &str) -> Result<String, &'static str> {
+    token::check_name(text).map(|()| text.to_owned())
+}
+
+fn pattern(text: &str) -> Result<String, &'static str> {
+    token::check_text(text).map(|()| text.to_owned())
 }
 
 fn scope(word: &str) -> Result<Scope, String> {

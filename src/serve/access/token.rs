@@ -5,6 +5,7 @@
 //! from a text that looks like one. A token is looked up by its id and compared in constant time.
 
 use super::{Caller, Scope};
+use crate::base::text::steers;
 use crate::journal::StoreError;
 use crate::journal::catalog::{Catalog, StoredToken};
 use crate::process::Timestamp;
@@ -29,6 +30,32 @@ const NOTED_EVERY: u64 = 3_600_000_000;
 
 /// Tokens that are remembered. Arbitrary: a few hundred bytes each.
 const KNOWN_MAX: usize = 10_000;
+
+/// Who is named as the author of what the service does by itself.
+pub const SERVICE: &str = "server";
+
+/// Says why a name or a pattern of a token cannot be one.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_text(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() || text.chars().count() > 100 || text.chars().any(steers) {
+        return Err("it has 1 to 100 characters, none of them one that controls how text is shown");
+    }
+    Ok(())
+}
+
+/// Says why a name of a token cannot be one.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_name(name: &str) -> Result<(), &'static str> {
+    check_text(name)?;
+    if name == SERVICE {
+        return Err("the service itself has this name");
+    }
+    Ok(())
+}
 
 /// Makes a token: its text, which is shown once, and what is stored of it.
 ///

@@ -1,6 +1,5 @@
 //! Tokens.
 
-use crate::base::text::steers;
 use crate::journal::catalog::StoredToken;
 use crate::process::Timestamp;
 use crate::run::system_time;
@@ -99,15 +98,19 @@ pub(in crate::serve) async fn create(
     JsonBody(body): JsonBody<CreateToken>,
 ) -> Answered<(StatusCode, Json<TokenView>)> {
     let wrong = |pointer: &str, why: &str| Err(ServeProblem::new(ProblemKind::DoesNotFit).part(pointer, why));
-    let is_text = |text: &str| !text.is_empty() && text.chars().count() <= 100 && !text.chars().any(steers);
-    if !is_text(&body.name) {
-        return wrong("/name", "it has 1 to 100 characters, none of them one that controls how text is shown");
+    if let Err(why) = token::check_name(&body.name) {
+        return wrong("/name", why);
     }
     if body.scopes.is_empty() {
         return wrong("/scopes", "there is at least one");
     }
-    if body.workflows.len() > 100 || !body.workflows.iter().all(|pattern| is_text(pattern)) {
-        return wrong("/workflows", "there are at most 100, each of 1 to 100 characters");
+    if body.workflows.len() > 100 {
+        return wrong("/workflows", "there are at most 100");
+    }
+    for (at, pattern) in body.workflows.iter().enumerate() {
+        if let Err(why) = token::check_text(pattern) {
+            return wrong(&format!("/workflows/{at}"), why);
+        }
     }
     let expires = match body.expires.as_deref().map(parse_duration) {
         None => None,

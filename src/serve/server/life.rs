@@ -8,6 +8,7 @@ use crate::host::{LoadError, RecoverError, Resumed, TakeOver};
 use crate::journal::StoreError;
 use crate::journal::catalog::Activated;
 use crate::run::system_time;
+use crate::serve::access::token::SERVICE;
 use crate::serve::hook::spec::WebhookSpec;
 #[cfg(feature = "otlp")]
 use crate::serve::otlp::{OtlpError, OtlpOptions};
@@ -41,7 +42,7 @@ const START_TIME: Duration = Duration::from_mins(1);
 const TRACE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Who deploys the files of the server's folder.
-const AUTHOR: &str = "server";
+const AUTHOR: &str = SERVICE;
 
 /// Where and how a server listens.
 #[derive(Clone, Default, Debug)]

@@ -90,6 +90,9 @@ async fn names_have_no_characters_that_mislead_their_readers() {
             assert_eq!(answer.status.as_u16(), 422, "{path} {body}");
         }
     }
+    // Nobody acts in the name of the service.
+    let body = json!({ "name": "server", "scopes": ["runs:read"] });
+    assert_eq!(server.posts("/v1/tokens", body).await.status.as_u16(), 422);
 }
 
 #[tokio::test(flavor = "multi_thread")]
