@@ -9,7 +9,7 @@ use crate::cli::terminal::{quoted, say};
 use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunStatus};
 use crate::host::{Host, Outcome, RecoverError, RunManifest, RunProjection, Status};
 use crate::journal::catalog::Catalog;
-use crate::journal::{self, DurabilityListener, Filter, Owner, StoreError, Stored, layout};
+use crate::journal::{self, Address, DurabilityListener, Filter, Owner, StoreError, Stored, layout};
 use crate::run::{DamagedRecord, Record, Uncertain};
 use crate::workflow::diagnostics::closest;
 use std::collections::BTreeMap;
@@ -84,13 +84,34 @@ pub(in crate::cli) struct Runs {
     pub(in crate::cli) store: Arc<dyn Catalog>,
 }
 
+/// The process of this machine whose host owns a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct OwnerProcess {
+    /// The id of the process.
+    pub(in crate::cli) pid: u32,
+    /// The socket of the host, if it has one.
+    pub(in crate::cli) socket: Option<PathBuf>,
+}
+
+impl OwnerProcess {
+    fn of(run: &str, owner: Owner) -> Result<Self, UserError> {
+        let Some(pid) = owner.pid else {
+            let at = owner.address.map_or_else(|| "an unknown address".to_owned(), |address| address.to_string());
+            let title = format!("the host of the run {run} is on another machine, at {at}");
+            return Err(UserError::new(kind::JOURNAL, title).hint("ask that one with --server"));
+        };
+        let socket = owner.address.as_ref().and_then(Address::socket).map(Path::to_owned);
+        Ok(Self { pid, socket })
+    }
+}
+
 /// The ownership of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::cli) enum Ownership {
     /// It has ended.
     Ended,
     /// A live host owns it.
-    Owned(Owner),
+    Owned(OwnerProcess),
     /// No live host owns it: it can be recovered.
     Orphaned,
 }
@@ -129,7 +150,7 @@ impl Runs {
             return Ok(Ownership::Orphaned);
         }
         Ok(match self.store.owner_of(&run.id)? {
-            Some(owner) if owner.alive => Ownership::Owned(owner),
+            Some(owner) if owner.alive => Ownership::Owned(OwnerProcess::of(&run.id, owner)?),
             _ => Ownership::Orphaned,
         })
     }
@@ -137,7 +158,7 @@ impl Runs {
     /// The answer of the owner's host that has the run. `None` if no host has it any more.
     pub(in crate::cli) fn ask<T>(
         &self,
-        owner: &Owner,
+        owner: &OwnerProcess,
         ask: impl Fn(&Client) -> Result<T, ControlError>,
     ) -> Result<Option<T>, ControlError> {
         // The store has the host's socket, whose path depends on the host's environment. A process
@@ -252,7 +273,7 @@ impl Runs {
 
 /// Ownership of runs, with each host checked once.
 #[derive(Default)]
-pub(in crate::cli) struct OwnershipCache(pub(in crate::cli) BTreeMap<u64, Option<Owner>>);
+pub(in crate::cli) struct OwnershipCache(pub(in crate::cli) BTreeMap<u64, Option<OwnerProcess>>);
 
 impl OwnershipCache {
     pub(in crate::cli) fn ownership(&mut self, runs: &Runs, stored: &Stored) -> Result<Ownership, CommandError> {

@@ -12,7 +12,7 @@ use super::storage::{KernelListener, StorageWatcher};
 use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, StartNotes, Workflow};
 use crate::base::guarded;
 use crate::journal::catalog::Catalog;
-use crate::journal::{self, NewRun, Posted, StoreError, Stored};
+use crate::journal::{self, Address, NewRun, Posted, StoreError, Stored};
 use crate::process::{Problem, problem::kind};
 use crate::run::{
     Act, DamagedRecord, Kernel, Log, Mail, RebuildError, Record, RecoveryError, RecoverySpec, system_time,
@@ -137,7 +137,7 @@ impl DataFolder {
             self.groups.open(journal.store());
             let control = Control::listen(&self.folder, Weak::clone(&self.kernel));
             if let Ok(control) = &control {
-                journal.0.set_socket(control.path())?;
+                journal.0.set_address(&Address::Socket(control.path().to_owned()))?;
             }
             *self.control.lock() = Some(control.map_err(|error| error.to_string()));
             Ok(journal)

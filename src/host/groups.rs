@@ -9,7 +9,7 @@
 
 use super::control::{Client, Request};
 use crate::journal::catalog::Catalog;
-use crate::journal::{Journal, Owner, Place, StoreError};
+use crate::journal::{Address, Journal, Owner, Place, StoreError};
 use crate::process::Micros;
 use crate::run::{Act, Kernel, Mail};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -211,7 +211,7 @@ fn tell(store: &dyn Journal, run: &str, request: Request) -> Result<(), StoreErr
         Err(StoreError::Unknown(_)) => None,
         owner => owner?,
     };
-    if let Some(Owner { alive: true, socket: Some(socket), .. }) = &owner
+    if let Some(Owner { alive: true, address: Some(Address::Socket(socket)), .. }) = &owner
         && let Some(client) = Client::recorded(socket)
     {
         let _ = client.ask_within(ANSWER_TIME_MAX, request);

@@ -51,7 +51,7 @@ impl LoadError {
     /// Why a run does not begin.
     pub(super) fn of_begin(error: StoreError) -> Self {
         match error {
-            StoreError::Exists(id) | StoreError::Owned(id) => Self::Exists { id: id.to_string() },
+            StoreError::Exists(id) | StoreError::Owned { run: id, .. } => Self::Exists { id: id.to_string() },
             StoreError::NoPlace { group, run } => Self::NoPlace { group: group.to_string(), run: run.to_string() },
             StoreError::QueueFull { group, waiting } => Self::QueueFull { group: group.to_string(), waiting },
             error => Self::Journal(error),

@@ -3,7 +3,7 @@
 use super::control::{Client, ControlError, Refusal, Request, Resolve};
 use super::durable_watch::{DurableChange, DurableRecords};
 use super::{Host, RecoverError, RunHandle, RunManifest, RunOptions, Workflow};
-use crate::journal::{Journal, Posted, StoreError, Stored, Wanted, WantedWatch};
+use crate::journal::{Address, Journal, Posted, StoreError, Stored, Wanted, WantedWatch};
 use crate::process::Micros;
 use crate::run::{Act, ActId, ParkedRun, RebuildError, Record, RecoveryError, Refused, Resolution};
 use std::collections::{BTreeMap, HashMap};
@@ -246,7 +246,7 @@ impl Host {
         match resumed {
             Ok(run) => Resumed::Run(run),
             Err(
-                RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))
+                RecoverError::Journal(StoreError::Owned { .. } | StoreError::Ended(_) | StoreError::Unknown(_))
                 | RecoverError::Run(RecoveryError::Ended(_)),
             ) => Resumed::Elsewhere,
             Err(error) => Resumed::Failed(error),
@@ -381,9 +381,10 @@ fn ask_other(
     id: &str,
 ) -> Result<Option<Acted>, ActError> {
     let unsure = |why: &dyn std::fmt::Display| ActError::Unsure { why: why.to_string() };
-    let hosts = match owner.socket.as_deref().and_then(Client::recorded) {
-        Some(host) => vec![host],
-        None => Client::hosts_in(data, owner.pid).map_err(|error| unsure(&error))?,
+    let hosts = match (owner.address.as_ref().and_then(Address::socket).and_then(Client::recorded), owner.pid) {
+        (Some(host), _) => vec![host],
+        (None, Some(pid)) => Client::hosts_in(data, pid).map_err(|error| unsure(&error))?,
+        (None, None) => return Err(unsure(&"its host is on another machine")),
     };
     for host in hosts {
         match host.ask(request(run, act, id)) {

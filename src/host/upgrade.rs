@@ -113,7 +113,7 @@ crate::base::report_debug::report_debug!(UpgradeError);
 impl From<StoreError> for UpgradeError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Owned(run) => Self::Owned(run),
+            StoreError::Owned { run, .. } => Self::Owned(run),
             StoreError::Ended(run) => Self::Ended(run),
             other => Self::Run(other.into()),
         }
@@ -232,7 +232,7 @@ impl Host {
                 Ok(held) => return self.write_held(workflow, run, held, upgrade),
                 Err(NotHeld::Unknown) => match journal.store().upgrade(run, upgrade) {
                     // It was recovered here meanwhile.
-                    Err(StoreError::Owned(_)) if self.shared.kernel.run(run).is_some() => return Ok(false),
+                    Err(StoreError::Owned { .. }) if self.shared.kernel.run(run).is_some() => return Ok(false),
                     upgraded => return Ok(upgraded?),
                 },
                 Err(NotHeld::Busy) if Instant::now() >= until => {
@@ -282,7 +282,7 @@ fn unless_owned<T>(mut act: impl FnMut() -> Result<T, StoreError>) -> Result<T, 
     let until = Instant::now() + OWNED_TIME_MAX;
     loop {
         match act() {
-            Err(StoreError::Owned(_)) if Instant::now() < until => std::thread::sleep(HOLD_AGAIN_AFTER),
+            Err(StoreError::Owned { .. }) if Instant::now() < until => std::thread::sleep(HOLD_AGAIN_AFTER),
             done => return done,
         }
     }

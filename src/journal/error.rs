@@ -1,6 +1,6 @@
 //! What a journal reports: the durability of records, and why it fails.
 
-use super::Place;
+use super::{Owner, Place};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -57,6 +57,11 @@ pub trait DurabilityListener: Send + Sync {
 }
 
 impl StoreError {
+    /// A living host owns the run.
+    pub(super) fn owned(run: &str, owner: Option<Owner>) -> Self {
+        Self::Owned { run: run.into(), owner: owner.map(Arc::new) }
+    }
+
     /// Returns whether the cause is the content of the file, and not the disk or a missing right:
     /// the file is damaged, or is no database.
     #[must_use]
@@ -150,8 +155,13 @@ pub enum StoreError {
     #[error("there is no run with the id {0:?}")]
     Unknown(Arc<str>),
     /// A living host owns the run.
-    #[error("the run {0:?} belongs to a host that is running")]
-    Owned(Arc<str>),
+    #[error("the run {run:?} belongs to a host that is running")]
+    Owned {
+        /// The id of the run.
+        run: Arc<str>,
+        /// The host, if it is known.
+        owner: Option<Arc<Owner>>,
+    },
     /// The run has fewer records than requested.
     #[error("the run {run:?} has {records} durable records, and the first is needed")]
     Short {

@@ -3,7 +3,7 @@
 use super::run_snapshots::RunSnapshots;
 use super::stored::{MAIL_BYTES_MAX, MAIL_MAX, SNAPSHOTS_MAX};
 use super::{
-    Filter, Journal, Memory, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, StoreError, Stored,
+    Address, Filter, Journal, Memory, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, StoreError, Stored,
     StoredSnapshot, TakesWanted, Wanted, WantedWatch, WantedWhy,
 };
 use crate::process::Pid;
@@ -11,7 +11,6 @@ use crate::run::{Durability, Log, Mail, RunEnd, SnapshotStore};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Runs in memory. Their records are durable at once. Cloning it is cheap.
@@ -23,7 +22,7 @@ struct Entries {
     runs: BTreeMap<Arc<str>, Entry>,
     /// Grows each time that a run is begun or recovered.
     epoch: u64,
-    socket: Option<PathBuf>,
+    address: Option<Address>,
 }
 
 struct Entry {
@@ -170,15 +169,11 @@ impl InMemory {
             return Err(StoreError::Ended(id.into()));
         }
         if entry.owner > 0 {
-            return Err(StoreError::Owned(id.into()));
+            let address = journal.address.clone();
+            return Err(StoreError::owned(id, Some(host(address))));
         }
         (entry.owner, entry.damage) = (epoch, None);
         Ok(Box::new(EntryLog { journal: self.clone(), id: id.into(), epoch, consumed: Vec::new() }))
-    }
-
-    /// The one host.
-    fn host(&self) -> Owner {
-        Owner { host: 1, pid: std::process::id(), socket: self.0.lock().socket.clone(), alive: true }
     }
 
     fn filtered(&self, filter: &Filter) -> Vec<Stored> {
@@ -188,6 +183,11 @@ impl InMemory {
         runs.sort_by_key(|run| std::cmp::Reverse((run.created, run.row)));
         runs
     }
+}
+
+/// The one host.
+fn host(address: Option<Address>) -> Owner {
+    Owner { host: 1, name: None, pid: Some(std::process::id()), address, alive: true }
 }
 
 /// Its runs want nothing but what was there: no other host ends or stores mail.
@@ -254,16 +254,19 @@ impl Journal for InMemory {
     }
 
     fn hosts(&self) -> Result<Vec<Owner>, StoreError> {
-        Ok(if self.0.lock().epoch > 0 { vec![self.host()] } else { Vec::new() })
+        let journal = self.0.lock();
+        let is_host = journal.epoch > 0;
+        Ok(is_host.then(|| host(journal.address.clone())).into_iter().collect())
     }
 
     fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError> {
         let owned = self.with(id, |entry| Ok(entry.owner > 0))?;
-        Ok(owned.then(|| self.host()))
+        let address = self.0.lock().address.clone();
+        Ok(owned.then(|| host(address)))
     }
 
-    fn set_socket(&self, socket: &Path) -> Result<(), StoreError> {
-        self.0.lock().socket = Some(socket.to_owned());
+    fn set_address(&self, address: &Address) -> Result<(), StoreError> {
+        self.0.lock().address = Some(address.clone());
         Ok(())
     }
 
@@ -311,9 +314,10 @@ impl Journal for InMemory {
     }
 
     fn upgrade(&self, id: &str, upgrade: &RunUpgrade) -> Result<bool, StoreError> {
+        let address = self.0.lock().address.clone();
         self.with(id, |entry| match entry {
             Entry { end: Some(_), .. } => Err(StoreError::Ended(id.into())),
-            Entry { owner: 1.., .. } => Err(StoreError::Owned(id.into())),
+            Entry { owner: 1.., .. } => Err(StoreError::owned(id, Some(host(address)))),
             entry if entry.records != upgrade.records => Ok(false),
             entry => {
                 entry.append(&upgrade.record);
@@ -329,7 +333,7 @@ impl Journal for InMemory {
         let mut journal = self.0.lock();
         match journal.runs.get(id) {
             None => Err(StoreError::Unknown(id.into())),
-            Some(entry) if entry.owner > 0 => Err(StoreError::Owned(id.into())),
+            Some(entry) if entry.owner > 0 => Err(StoreError::owned(id, Some(host(journal.address.clone())))),
             Some(_) => {
                 journal.runs.remove(id);
                 Ok(())

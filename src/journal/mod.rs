@@ -30,6 +30,7 @@ pub(crate) mod layout;
 mod memory;
 #[cfg(feature = "sqlite")]
 mod open;
+mod owner;
 mod place;
 mod run_snapshots;
 #[cfg(feature = "sqlite")]
@@ -46,23 +47,22 @@ pub use in_memory::InMemory;
 pub use memory::{Memory, Nothing};
 #[cfg(feature = "sqlite")]
 pub use open::{Location, check_copy, is_lost, open};
+pub use owner::{Address, Owner};
 pub use place::{GroupEntry, Place, QueuePlace};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 #[cfg(feature = "sqlite")]
 pub use statistics::{JournalStatistics, RunStatistics};
-#[cfg(feature = "serve")]
+#[cfg(feature = "sqlite")]
 pub(crate) use stored::pattern_fits;
 pub use stored::{
-    Filter, ListPlace, MAIL_BYTES_MAX, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, Stored,
-    StoredSnapshot,
+    Filter, ListPlace, MAIL_BYTES_MAX, NewRun, Posted, RecoveredRun, Retention, RunUpgrade, Stored, StoredSnapshot,
 };
 pub use wanted::{TakesWanted, Wanted, WantedWatch, WantedWhy};
 
 use crate::process::Pid;
 use crate::run::{Log, Mail, SnapshotEntry, SnapshotStore};
 use bytes::Bytes;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Stores the records of many runs.
@@ -226,8 +226,8 @@ pub trait Journal: Send + Sync + 'static {
     /// [`StoreError::Unknown`].
     fn owner_of(&self, id: &str) -> Result<Option<Owner>, StoreError>;
 
-    /// Records where this host listens, so that other processes find it by its runs.
-    fn set_socket(&self, socket: &Path) -> Result<(), StoreError>;
+    /// Records where this host listens, so that other hosts and processes find it by its runs.
+    fn set_address(&self, address: &Address) -> Result<(), StoreError>;
 
     /// Stores mail for a run that no living host owns.
     fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError>;

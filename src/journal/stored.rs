@@ -1,10 +1,10 @@
 //! What a journal says of runs.
 
+use super::Owner;
 use super::place::GroupEntry;
 use crate::process::{Pid, Timestamp};
 use crate::run::{EndStatus, Log, Mail};
 use bytes::Bytes;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A run that begins.
@@ -159,19 +159,6 @@ pub struct Retention {
     pub ended_before: Option<Timestamp>,
     /// At most this many of the others stay: the newest.
     pub runs_max: Option<u64>,
-}
-
-/// The host that owns a run.
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
-pub struct Owner {
-    /// Its number in the journal.
-    pub host: u64,
-    /// The id of its operating system process.
-    pub pid: u32,
-    /// Where it listens, if it does.
-    pub socket: Option<PathBuf>,
-    /// Whether its process still runs.
-    pub alive: bool,
 }
 
 /// What a run is from one more record on.

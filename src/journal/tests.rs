@@ -47,8 +47,16 @@ fn a_run_has_one_owner_and_ends_once() {
         assert!(matches!(journal.begin(&new("run")), Err(StoreError::Exists(_))));
         let _ = log.append(b"one");
         journal.flush().unwrap();
-        assert!(matches!(journal.recover("run"), Err(StoreError::Owned(_))));
-        assert!(journal.owner_of("run").unwrap().unwrap().alive);
+        for address in [Address::Socket("/run/one.sock".into()), Address::Url("https://host-1:8080".into())] {
+            journal.set_address(&address).unwrap();
+            let owner = journal.owner_of("run").unwrap().unwrap();
+            assert_eq!(
+                (owner.alive, owner.pid, owner.address.as_ref()),
+                (true, Some(std::process::id()), Some(&address))
+            );
+            let refused = journal.recover("run");
+            assert!(matches!(refused, Err(StoreError::Owned { owner: Some(named), .. }) if *named == owner));
+        }
         drop(log);
         let mut taken = journal.recover("run").unwrap();
         assert_eq!((taken.records, taken.manifest.as_str()), (vec![Bytes::from("one")], "about run"));
@@ -71,7 +79,7 @@ fn a_run_has_one_owner_and_ends_once() {
         let _ = again.append(b"again");
         journal.flush().unwrap();
         assert_eq!(journal.records("run").unwrap(), ["again"]);
-        assert!(matches!(journal.remove("run"), Err(StoreError::Owned(_))));
+        assert!(matches!(journal.remove("run"), Err(StoreError::Owned { .. })));
     });
 }
 
@@ -194,7 +202,7 @@ fn an_upgrade_is_one_record_and_another_manifest_or_nothing() {
         let _ = log.append(b"one");
         let _ = log.append(b"two");
         journal.flush().unwrap();
-        assert!(matches!(journal.upgrade("run", &upgrade(2)), Err(StoreError::Owned(_))));
+        assert!(matches!(journal.upgrade("run", &upgrade(2)), Err(StoreError::Owned { .. })));
         drop(log);
         for other in [0, 1, 3] {
             assert!(!journal.upgrade("run", &upgrade(other)).unwrap(), "it has moved");

@@ -218,7 +218,7 @@ impl From<crate::journal::StoreError> for ServeProblem {
         match error {
             StoreError::Unknown(id) => Self::unknown(format_args!("run `{id}`")),
             StoreError::Exists(id) => Self::new(ProblemKind::RunExists).detail(format!("the id is `{id}`")),
-            StoreError::Owned(_) => Self::new(ProblemKind::RunUnfinished).detail(error.to_string()),
+            StoreError::Owned { .. } => Self::new(ProblemKind::RunUnfinished).detail(error.to_string()),
             StoreError::Ended(_) => Self::new(ProblemKind::RunEnded),
             StoreError::Damaged { .. } => Self::new(ProblemKind::Damaged).detail(error.to_string()),
             // Its text names files of the server.

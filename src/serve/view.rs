@@ -198,7 +198,7 @@ impl Service {
         stored.owner.filter(|_| stored.status.is_none())?;
         let is_here = self.host.parked_run(&stored.id).is_some() || self.host.run_of(&stored.id).is_some();
         let owner = (!is_here).then(|| self.store.owner_of(&stored.id).ok().flatten()).flatten()?;
-        (owner.alive && owner.pid != std::process::id()).then_some(owner.pid)
+        owner.pid.filter(|pid| owner.alive && *pid != std::process::id())
     }
 
     /// What a run does. A parked one stays parked.

@@ -127,7 +127,7 @@ fn queue(runs: &Runs, stored: &Stored) -> Result<Option<(String, QueuePlace)>, S
 fn hosts(folder: &Path, runs: Option<&Runs>) -> Result<Vec<Client>, CommandError> {
     let mut hosts = if folder.is_dir() { Client::hosts(folder)? } else { Vec::new() };
     let owners = runs.map(|runs| runs.store.hosts()).transpose()?.unwrap_or_default();
-    for host in owners.iter().filter_map(|owner| Client::recorded(owner.socket.as_deref()?)) {
+    for host in owners.iter().filter_map(|owner| Client::recorded(owner.address.as_ref()?.socket()?)) {
         if !hosts.iter().any(|known| known.path() == host.path()) {
             hosts.push(host);
         }

@@ -199,7 +199,9 @@ fn all(command: &Arguments, session: &mut Session, slot: &mut Option<Host>) -> R
             match host.recover(&workflow, &stored.id, options) {
                 Ok(run) => taken.push((run, workflow)),
                 // Another host was quicker.
-                Err(RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_) | StoreError::Unknown(_))) => {}
+                Err(RecoverError::Journal(
+                    StoreError::Owned { .. } | StoreError::Ended(_) | StoreError::Unknown(_),
+                )) => {}
                 Err(error) => {
                     let why = recovery_error(&stored.id, error);
                     refused.push((stored.id, why));

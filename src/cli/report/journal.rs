@@ -91,7 +91,7 @@ impl From<StoreError> for UserError {
                 Some(format!("is the disk full, or the folder not writable? {ANOTHER_FOLDER}"))
             }
             StoreError::Format { .. } => Some(format!("use a wfhost of that release; {ANOTHER_FOLDER}")),
-            StoreError::Owned(run) => Some(format!("`wfhost status {run}` shows which process has it")),
+            StoreError::Owned { run, .. } => Some(format!("`wfhost status {run}` shows which process has it")),
             StoreError::Damaged { run, .. } => Some(removal_hint(run)),
             _ => None,
         };

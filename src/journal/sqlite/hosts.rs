@@ -7,7 +7,7 @@
 use super::StoreError;
 use super::error::{io, sqlite};
 use super::schema::make_folder;
-use crate::journal::{Owner, layout};
+use crate::journal::{Address, Owner, layout};
 use crate::run::system_time;
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use std::fs::{File, TryLockError};
@@ -74,15 +74,19 @@ impl Locks {
     }
 
     /// Makes this process a host of the store, and removes dead hosts that own no run.
-    pub(super) fn register(&self, db: &mut Connection, path: &Path, socket: Option<&Path>) -> Result<Host, StoreError> {
+    pub(super) fn register(
+        &self,
+        db: &mut Connection,
+        path: &Path,
+        address: Option<&Address>,
+    ) -> Result<Host, StoreError> {
         let fails = sqlite(path);
         let started = system_time().0.cast_signed();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
-        let socket = socket.map(|socket| socket.to_string_lossy());
         change
             .execute(
                 "INSERT INTO host (pid, started, socket) VALUES (?1, ?2, ?3)",
-                params![std::process::id(), started, socket],
+                params![std::process::id(), started, address.map(Address::to_string)],
             )
             .map_err(&fails)?;
         let number = change.last_insert_rowid();
@@ -123,8 +127,9 @@ impl Locks {
             .optional()
             .map_err(sqlite(path))?;
         let alive = row.is_some() && self.is_alive(host)?;
-        let (pid, socket) = row.unwrap_or_default();
-        Ok(Owner { host: host.cast_unsigned(), pid, socket: socket.map(PathBuf::from), alive })
+        let (pid, address) = row.map(|(pid, address)| (Some(pid), address)).unwrap_or_default();
+        let address = address.as_deref().map(Address::from);
+        Ok(Owner { host: host.cast_unsigned(), name: None, pid, address, alive })
     }
 }
 

@@ -5,13 +5,12 @@ use super::run_log::RunLog;
 use super::store::shelf;
 use super::{Sqlite, StoreError};
 use crate::journal::{
-    Filter, Journal, JournalFile, JournalStatistics, NewRun, Owner, Posted, QueuePlace, RecoveredRun, Retention,
-    RunUpgrade, Stored, StoredSnapshot, TakesWanted, WantedWatch,
+    Address, Filter, Journal, JournalFile, JournalStatistics, NewRun, Owner, Posted, QueuePlace, RecoveredRun,
+    Retention, RunUpgrade, Stored, StoredSnapshot, TakesWanted, WantedWatch,
 };
 use crate::process::Pid;
 use crate::run::{Log, Mail, SnapshotEntry, SnapshotStore};
 use bytes::Bytes;
-use std::path::Path;
 use std::sync::Arc;
 
 impl Journal for Sqlite {
@@ -111,13 +110,13 @@ impl Journal for Sqlite {
         Sqlite::owner_of(self, id)
     }
 
-    fn set_socket(&self, socket: &Path) -> Result<(), StoreError> {
-        *self.0.socket.lock() = Some(socket.to_owned());
+    fn set_address(&self, address: &Address) -> Result<(), StoreError> {
+        *self.0.address.lock() = Some(address.clone());
         let Some(host) = self.0.registered() else { return Ok(()) };
         self.0.beside(|| {
             let db = self.0.reader();
             let _write_lock = self.0.write_lock();
-            db.execute("UPDATE host SET socket = ?2 WHERE host = ?1", (host, socket.to_string_lossy()))
+            db.execute("UPDATE host SET socket = ?2 WHERE host = ?1", (host, address.to_string()))
                 .map_err(sqlite(self.0.path()))?;
             Ok(())
         })

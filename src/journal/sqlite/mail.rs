@@ -17,6 +17,8 @@ impl Sqlite {
 
     pub(super) fn post(&self, run: &str, mail: &Mail) -> Result<Posted, StoreError> {
         let fails = sqlite(self.0.path());
+        // A host registers before it takes the connection.
+        let this = self.0.registered();
         let mut db = self.0.reader();
         let _write_lock = self.0.write_lock();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;
@@ -31,7 +33,7 @@ impl Sqlite {
         }
         let owner = self.0.locks.owner_or_heir(&change, run.owner, run.parked, self.0.path())?;
         if let Some(owner) = owner.filter(|owner| owner.alive) {
-            let is_this = self.0.registered() == Some(owner.host.cast_signed());
+            let is_this = this == Some(owner.host.cast_signed());
             // This host has it as the heir, and could not recover it.
             let is_inherited = is_this && run.parked && self.0.shared.queue.lock().key_of(id).is_none();
             if !is_inherited {

@@ -6,7 +6,7 @@ use super::read::read;
 use super::rows::{RunRow, run_row, saved};
 use super::run_log::{RunLog, bytes_of};
 use super::{Sqlite, StoreError, inbox};
-use crate::journal::RecoveredRun;
+use crate::journal::{Owner, RecoveredRun};
 use bytes::Bytes;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ impl Sqlite {
             // The wait is before the connection is locked: the writer notifies runs meanwhile, and
             // those may want to read.
             if self.0.owns(id) {
-                return Err(StoreError::Owned(id.into()));
+                return Err(self.owned_here(id));
             }
             let mut db = self.0.reader();
             if self.0.shared.queue.lock().key_of(id).is_some() {
@@ -56,6 +56,20 @@ impl Sqlite {
             let log = Box::new(RunLog::new(&self.0, key, id.into(), bytes_of(&records)).waiting(run.queued));
             return Ok(RecoveredRun { log, records, inbox, manifest: manifest.map_err(&fails)? });
         }
+    }
+
+    /// The error for a run that this host owns. It takes the lock of its number, which comes before
+    /// that of the reader's connection.
+    pub(super) fn owned_here(&self, id: &str) -> StoreError {
+        let address = self.0.address.lock().clone();
+        let owner = self.0.registered().map(|host| Owner {
+            host: host.cast_unsigned(),
+            name: None,
+            pid: Some(std::process::id()),
+            address,
+            alive: true,
+        });
+        StoreError::owned(id, owner)
     }
 
     /// Reads the records of a run that this host owns since just now. If they cannot be read, no
@@ -111,7 +125,9 @@ impl Sqlite {
         if run.parked {
             let owner = self.0.locks.owner_or_heir(change, run.owner, true, self.0.path())?;
             return match owner {
-                Some(owner) if owner.alive && owner.host.cast_signed() != host => Err(StoreError::Owned(id.into())),
+                Some(owner) if owner.alive && owner.host.cast_signed() != host => {
+                    Err(StoreError::owned(id, Some(owner)))
+                }
                 // What is parked is exact, and each recovery fences its former owner.
                 _ => Ok(run),
             };
@@ -119,7 +135,8 @@ impl Sqlite {
         // A run that this host owns and does not know is one that it failed to recover.
         let Some(owner) = run.owner.filter(|owner| *owner != host) else { return Ok(run) };
         if self.0.locks.is_alive(owner)? {
-            return Err(StoreError::Owned(id.into()));
+            let owner = self.0.locks.owner(change, owner, self.0.path())?;
+            return Err(StoreError::owned(id, Some(owner)));
         }
         fence(change, owner).map_err(sqlite(self.0.path()))?;
         find()

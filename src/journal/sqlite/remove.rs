@@ -21,7 +21,8 @@ impl Sqlite {
         let fails = sqlite(self.0.path());
         let mut db = self.0.reader();
         if self.0.shared.queue.lock().key_of(id).is_some() {
-            return Err(StoreError::Owned(id.into()));
+            drop(db);
+            return Err(self.owned_here(id));
         }
         let write_lock = self.0.write_lock();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;

@@ -17,11 +17,12 @@ impl Sqlite {
         let host = self.0.host()?;
         // The wait is before the connection is locked, as where a run is recovered.
         if self.0.owns(id) {
-            return Err(StoreError::Owned(id.into()));
+            return Err(self.owned_here(id));
         }
         let mut db = self.0.reader();
         if self.0.shared.queue.lock().key_of(id).is_some() {
-            return Err(StoreError::Owned(id.into()));
+            drop(db);
+            return Err(self.owned_here(id));
         }
         let write_lock = self.0.write_lock();
         let change = db.transaction_with_behavior(TransactionBehavior::Immediate).map_err(&fails)?;

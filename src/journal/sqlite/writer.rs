@@ -11,13 +11,13 @@ use super::schema::{connect, do_not_checkpoint_on_close, waits};
 use super::snapshots::{PendingSnapshot, RunIdentity, Snapshots};
 use super::{StoreError, checkpoint, wal};
 use crate::base::brief;
-use crate::journal::{DurabilityListener, NewRun, layout};
+use crate::journal::{Address, DurabilityListener, NewRun, layout};
 use crate::process::Pid;
 use crate::run::{Awaited, RunEnd};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use rusqlite::{Connection, Transaction, ffi};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
@@ -40,7 +40,7 @@ pub(super) struct Writer {
     pub(super) locks: Locks,
     host: Mutex<Option<Host>>,
     /// Where this process listens, for when it becomes a host.
-    pub(super) socket: Mutex<Option<PathBuf>>,
+    pub(super) address: Mutex<Option<Address>>,
     snapshots: Snapshots,
     checkpoints: Mutex<Option<JoinHandle<()>>>,
 }
@@ -64,8 +64,8 @@ impl Writer {
         let beside = Arc::clone(&shared);
         let checkpoints = spawn("checkpoint", Box::new(move || checkpoint::run(&beside))).map_err(io(&path))?;
         let snapshots = Snapshots::new(folder.join(layout::SNAPSHOTS), Arc::clone(&shared));
-        let (host, socket, marks) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { shared, thread, reader, marks, locks, host, socket, snapshots, checkpoints }))
+        let (host, address, marks) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Arc::new(Self { shared, thread, reader, marks, locks, host, address, snapshots, checkpoints }))
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -97,8 +97,8 @@ impl Writer {
             }
             let mut db = self.reader();
             let _write_lock = self.write_lock();
-            let socket = self.socket.lock().clone();
-            let registered = host.insert(self.locks.register(&mut db, self.path(), socket.as_deref())?);
+            let address = self.address.lock().clone();
+            let registered = host.insert(self.locks.register(&mut db, self.path(), address.as_ref())?);
             self.shared.host.store(registered.number, Relaxed);
             Ok(registered.number)
         })

@@ -63,7 +63,7 @@ impl ExistingRun<'_> {
                             return Ok(session.follow(self.host, self.workflow, &run, watch));
                         }
                         // Another host was quicker, or the run has just ended.
-                        Err(RecoverError::Journal(StoreError::Owned(_) | StoreError::Ended(_))) => {}
+                        Err(RecoverError::Journal(StoreError::Owned { .. } | StoreError::Ended(_))) => {}
                         Err(error) => return Err(recovery_error(self.id, error).into()),
                     }
                 }

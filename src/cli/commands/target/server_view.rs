@@ -2,10 +2,10 @@
 
 use super::Row;
 use crate::cli::report::error::{UserError, kind};
-use crate::cli::store::Ownership;
+use crate::cli::store::{OwnerProcess, Ownership};
 use crate::host::RunProjection;
 use crate::host::control::{RunFacts, RunState, RunStatus};
-use crate::journal::{Owner, QueuePlace, Stored};
+use crate::journal::{QueuePlace, Stored};
 use crate::process::Timestamp;
 use crate::run::EndStatus;
 use crate::workflow::diagnostics::Diagnostics;
@@ -43,7 +43,7 @@ pub(super) fn row(value: &Value, server: impl FnOnce() -> u32) -> Result<Row, Us
     let is_owned = state.is_some() && (word != "queued" || pid.is_some() || !value["queue"].is_null());
     let ownership = match (status, is_owned) {
         (Some(_), _) => Ownership::Ended,
-        (None, true) => Ownership::Owned(Owner { host: 0, pid: pid.unwrap_or_else(server), socket: None, alive: true }),
+        (None, true) => Ownership::Owned(OwnerProcess { pid: pid.unwrap_or_else(server), socket: None }),
         (None, false) => Ownership::Orphaned,
     };
     let stored = Stored {

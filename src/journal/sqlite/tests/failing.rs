@@ -110,6 +110,6 @@ fn a_run_that_continues_is_not_removed_although_nothing_of_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let log = store.begin(&new("run")).unwrap();
-    assert!(matches!(store.remove("run"), Err(StoreError::Owned(_))));
+    assert!(matches!(store.remove("run"), Err(StoreError::Owned { .. })));
     drop(log);
 }

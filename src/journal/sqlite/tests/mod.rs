@@ -114,7 +114,7 @@ fn records_of_many_runs_are_read_back_in_another_process_life() {
         store.flush().unwrap();
         assert_eq!(listener.durable.lock()["run 0"], 200);
         assert!(matches!(store.begin(&new("run 3")), Err(StoreError::Exists(_))));
-        assert!(matches!(store.recover("run 3"), Err(StoreError::Owned(_))));
+        assert!(matches!(store.recover("run 3"), Err(StoreError::Owned { .. })));
         ended(&mut *logs[4], EndStatus::Failed);
         store.flush().unwrap();
         assert_eq!(listener.durable.lock()["run 4"], 41, "the end counts as a record");

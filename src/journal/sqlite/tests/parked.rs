@@ -71,7 +71,7 @@ fn a_parked_run_of_a_dead_host_is_wanted_when_it_is_due_or_has_mail() {
     let _asks = park(&one, "asks", FOR_EVER);
     let _paused = park(&one, "paused", Nap { is_paused: true, ..FOR_EVER });
     let _busy = begin(&one, "busy");
-    assert!(matches!(two.recover("asks"), Err(StoreError::Owned(_))));
+    assert!(matches!(two.recover("asks"), Err(StoreError::Owned { .. })));
     die(folder.path(), 1);
 
     let (watch, told) = watch(&two);
@@ -85,8 +85,8 @@ fn a_parked_run_of_a_dead_host_is_wanted_when_it_is_due_or_has_mail() {
     assert!(owner.alive);
     assert_eq!(three.run("asks").unwrap().unwrap().owner, Some(owner.host));
     assert_eq!(three.post("asks", &mail("m")).unwrap(), Posted::Owned(owner));
-    assert!(matches!(three.recover("asks"), Err(StoreError::Owned(_))));
-    assert!(matches!(three.remove("asks"), Err(StoreError::Owned(_))));
+    assert!(matches!(three.recover("asks"), Err(StoreError::Owned { .. })));
+    assert!(matches!(three.remove("asks"), Err(StoreError::Owned { .. })));
     assert!(two.is_free("asks").unwrap());
     assert_eq!(Journal::post(&two, "asks", &mail("m")).unwrap(), Posted::Stored);
     takes(&told, "asks", WantedWhy::Mail);

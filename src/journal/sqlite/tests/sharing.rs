@@ -1,6 +1,7 @@
 //! Several hosts that share a folder.
 
 use super::*;
+use crate::journal::Address;
 
 #[test]
 fn a_fenced_host_writes_nothing_more() {
@@ -90,7 +91,7 @@ fn each_recovery_of_a_run_has_an_epoch_of_its_own() {
 fn two_hosts_share_a_folder_and_see_who_owns_what() {
     let folder = tempfile::tempdir().unwrap();
     let ((one, listener), (two, _)) = (open(folder.path()), open(folder.path()));
-    one.set_socket(Path::new("/run/one.sock")).unwrap();
+    one.set_address(&Address::Socket("/run/one.sock".into())).unwrap();
     let mut logs = [(); 2].map(|()| None);
     for (at, id) in ["first", "second"].into_iter().enumerate() {
         let log = logs[at].insert(one.begin(&new(id)).unwrap());
@@ -103,11 +104,11 @@ fn two_hosts_share_a_folder_and_see_who_owns_what() {
     one.flush().unwrap();
     drop(clash);
     let owner = two.owner_of("first").unwrap().unwrap();
-    assert_eq!((owner.pid, owner.alive), (std::process::id(), true));
-    assert_eq!(owner.socket.as_deref(), Some(Path::new("/run/one.sock")));
-    assert!(matches!(two.recover("first"), Err(StoreError::Owned(_))));
-    assert!(matches!(two.remove("first"), Err(StoreError::Owned(_))));
-    assert!(matches!(one.remove("first"), Err(StoreError::Owned(_))));
+    assert_eq!((owner.pid, owner.alive), (Some(std::process::id()), true));
+    assert_eq!(owner.address.as_ref().and_then(Address::socket), Some(Path::new("/run/one.sock")));
+    assert!(matches!(two.recover("first"), Err(StoreError::Owned { .. })));
+    assert!(matches!(two.remove("first"), Err(StoreError::Owned { .. })));
+    assert!(matches!(one.remove("first"), Err(StoreError::Owned { .. })));
 
     // No host owns a released run, which has everything that was written before.
     let mut first = logs[0].take().unwrap();
@@ -117,7 +118,7 @@ fn two_hosts_share_a_folder_and_see_who_owns_what() {
     assert_eq!(two.owner_of("first").unwrap(), None);
     let taken = two.recover("first").unwrap();
     assert_eq!(taken.records, [&b"one"[..], b"two"]);
-    assert!(matches!(one.recover("first"), Err(StoreError::Owned(_))));
+    assert!(matches!(one.recover("first"), Err(StoreError::Owned { .. })));
     drop(taken);
     assert_eq!(
         one.recover("first")
