@@ -302,14 +302,12 @@ impl Journal for InMemory {
         Ok(())
     }
 
-    fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
-        let all = self.records(from)?;
-        if records == 0 || records > all.len() as u64 {
-            return Err(StoreError::Short { run: from.into(), records: all.len() as u64 });
+    fn create(&self, run: &NewRun, records: &[Bytes]) -> Result<(), StoreError> {
+        if records.is_empty() {
+            return Err(StoreError::Short { run: Arc::clone(&run.id), records: 0 });
         }
         let mut entry = Entry::new(run);
-        entry.append(first);
-        all[1..records as usize].iter().for_each(|record| entry.append(record));
+        records.iter().for_each(|record| entry.append(record));
         self.add(entry)
     }
 

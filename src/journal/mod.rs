@@ -266,13 +266,29 @@ pub trait Journal: Send + Sync + 'static {
     /// Notes that a run was found damaged: lists show it until the run can be recovered.
     fn note_damage(&self, id: &str, why: &str) -> Result<(), StoreError>;
 
-    /// Makes a new run of the first `records` records of another. No host owns it: it continues
-    /// when it is recovered. `first` replaces the first record, which names the run.
+    /// Makes a new run with its first records, all or nothing: they are durable when this returns.
+    /// No host owns it: it continues when it is recovered.
+    ///
+    /// # Errors
+    /// [`StoreError::Exists`]; [`StoreError::Short`]: there is no record;
+    /// [`StoreError::NoPlace`] and [`StoreError::QueueFull`]: its concurrency group has no room.
+    fn create(&self, run: &NewRun, records: &[Bytes]) -> Result<(), StoreError>;
+
+    /// Makes a new run of the first `records` records of another, as [`Self::create`] does. `first`
+    /// replaces the first record, which names the run.
     ///
     /// # Errors
     /// [`StoreError::Unknown`], [`StoreError::Damaged`], [`StoreError::Exists`];
     /// [`StoreError::Short`]: it has fewer durable records.
-    fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError>;
+    fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
+        let mut all = self.records(from)?;
+        if records == 0 || records > all.len() as u64 {
+            return Err(StoreError::Short { run: from.into(), records: all.len() as u64 });
+        }
+        all.truncate(records as usize);
+        all[0] = Bytes::copy_from_slice(first);
+        self.create(run, &all)
+    }
 
     /// Appends a record to a run that no living host owns, and replaces what a host needs to
     /// recover it: both, or nothing. It is durable when this returns. Returns false, and changes

@@ -188,6 +188,28 @@ fn a_fork_has_the_first_records_and_its_own_beginning() {
 }
 
 #[test]
+fn a_run_is_made_with_its_first_records_and_no_owner() {
+    each(|journal| {
+        let begun = journal.begin(&new("begun")).unwrap();
+        let records = ["one", "two"].map(Bytes::from);
+        assert!(matches!(journal.create(&new("begun"), &records), Err(StoreError::Exists(_))));
+        assert!(matches!(journal.create(&new("made"), &[]), Err(StoreError::Short { records: 0, .. })));
+        assert_eq!(journal.run("made").unwrap(), None);
+        journal.create(&NewRun { version: Some(3), ..new("made") }, &records).unwrap();
+        assert!(matches!(journal.create(&new("made"), &records), Err(StoreError::Exists(_))));
+        let made = journal.list(&Filter { version: Some(3), ..Filter::default() }).unwrap();
+        assert_eq!(journal.orphans().unwrap(), made);
+        assert_eq!((made[0].owner, made[0].records), (None, 2));
+        let mut taken = journal.recover("made").unwrap();
+        assert_eq!((&*taken.records, taken.manifest.as_str()), (&records[..], "about made"));
+        let _ = taken.log.append(b"three");
+        journal.flush().unwrap();
+        assert_eq!(journal.records("made").unwrap().len(), 3);
+        drop(begun);
+    });
+}
+
+#[test]
 fn an_upgrade_is_one_record_and_another_manifest_or_nothing() {
     each(|journal| {
         let upgrade = |records| RunUpgrade {

@@ -154,8 +154,8 @@ impl Journal for Sqlite {
         Sqlite::note_damage(self, id, why)
     }
 
-    fn fork(&self, from: &str, run: &NewRun, records: u64, first: &[u8]) -> Result<(), StoreError> {
-        self.0.beside(|| Sqlite::fork(self, from, run, records, first))
+    fn create(&self, run: &NewRun, records: &[Bytes]) -> Result<(), StoreError> {
+        self.0.beside(|| Sqlite::create(self, run, records))
     }
 
     fn upgrade(&self, id: &str, upgrade: &RunUpgrade) -> Result<bool, StoreError> {

@@ -63,7 +63,7 @@ mod check;
 mod checkpoint;
 mod checkpoint_signal;
 mod commit_loop;
-mod copy;
+mod create;
 mod error;
 mod file;
 mod group;
