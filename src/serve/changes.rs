@@ -10,8 +10,9 @@
 //!   time the ring begins anew it has another boot.
 //! - **I2** A change is shown when it is durable.
 
-use super::access::Caller;
-use super::feed::{Gone, Out, response};
+use super::access::{Caller, Validity};
+use super::feed::unauthenticated;
+use super::outgoing::{Gone, Outgoing};
 use super::query::rfc3339;
 use super::service::Service;
 use crate::host::DurableChange;
@@ -24,7 +25,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::sync::{OwnedSemaphorePermit, broadcast, mpsc, watch};
+use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
 /// Changes that the ring has at most.
 const RING_MAX: usize = 65_536;
@@ -38,8 +39,8 @@ const GATHER: Duration = Duration::from_millis(50);
 /// Runs that are looked at in one turn.
 const TURN_MAX: usize = 500;
 
-/// Changes that a reader is sent at a time.
-const SENT_MAX: usize = 1_000;
+/// Changes that a reader is sent at a time: so many may wait for it, twice.
+const SENT_MAX: usize = 250;
 
 /// How long the ring is kept when nobody reads.
 const LINGER: Duration = Duration::from_mins(1);
@@ -114,17 +115,16 @@ pub(in crate::serve) fn stream(
     last: Option<String>,
     permit: OwnedSemaphorePermit,
 ) -> Response {
-    let (sender, receiver) = mpsc::channel(1);
+    let (out, response) = Outgoing::new();
     begin(&service);
     tokio::spawn(async move {
         let _permit = permit;
         let changes = &service.changes;
         let _reader = Reader(changes);
-        let mut out = Out(sender);
         let may_see = |name: &str| caller.may_touch(name) && workflow.as_ref().is_none_or(|workflow| workflow == name);
-        let _ = send(&service, &may_see, last.as_deref(), &mut out).await;
+        let _ = send(&service, (&may_see, caller.validity()), last.as_deref(), &out).await;
     });
-    response(receiver)
+    response
 }
 
 /// Counts a reader, and begins to look at what changes if it is the first.
@@ -142,15 +142,19 @@ fn begin(service: &Arc<Service>) {
 /// Sends changes to one reader until it is gone.
 async fn send(
     service: &Arc<Service>,
-    may_see: &(dyn Fn(&str) -> bool + Sync),
+    (may_see, mut validity): (&(dyn Fn(&str) -> bool + Sync), Validity),
     last: Option<&str>,
-    out: &mut Out,
+    out: &Outgoing,
 ) -> Result<(), Gone> {
     let Some((mut next, mut more, boot, is_known)) = service.changes.place(last) else { return Ok(()) };
     let word = if last.is_some() && !is_known { "resync" } else { "open" };
     let here = Bytes::from(format!("retry: 2000\nevent: {word}\nid: {boot}.{}\ndata: {{}}\n\n", next - 1));
     out.send(here).await?;
     loop {
+        out.ready().await?;
+        if !validity.lasts(service).await {
+            return out.send(unauthenticated()).await;
+        }
         more.mark_unchanged();
         let Some((bytes, after)) = service.changes.read(&boot, next, may_see) else { return Ok(()) };
         let is_whole = after - next < SENT_MAX as u64;
@@ -163,7 +167,7 @@ async fn send(
         }
         tokio::select! {
             changed = more.changed() => if changed.is_err() { return Ok(()) },
-            () = out.0.closed() => return Err(Gone),
+            () = out.closed() => return Err(Gone),
             () = service.drained() => {
                 let _ = out.send(Bytes::from_static(b"event: drain\ndata: {}\n\n")).await;
                 return Err(Gone);

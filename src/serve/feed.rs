@@ -3,26 +3,22 @@
 //! An event is sent only when its record is durable, and its id is the number of the record. So a
 //! reader that comes back with the last id it has seen, after a break of the connection or of the
 //! server, misses nothing and gets nothing twice. The server keeps nothing for a slow reader: each
-//! reads on from the journal when it has taken what it was sent.
+//! reads on from the journal when it has taken what it was sent (`outgoing.rs`).
 
 use super::access::Caller;
+use super::outgoing::{Gone, Outgoing};
 use super::problem::{Answered, ProblemKind, ServeProblem};
 use super::service::Service;
 use super::shown::Shown;
-use axum::body::Body;
 use axum::http::{HeaderValue, header};
-use axum::response::{IntoResponse as _, Response};
+use axum::response::Response;
 use bytes::{BufMut as _, Bytes, BytesMut};
-use http_body::{Body as HttpBody, Frame};
-use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Records that are read at a time, and their bytes.
-const PAGE: (usize, usize) = (1_000, 256 << 10);
+/// Records that are read at a time, and their bytes: so much may wait for each reader, twice.
+const PAGE: (usize, usize) = (1_000, 64 << 10);
 
 /// How long events gather before they are sent: so a busy run costs a write for many.
 const GATHER: Duration = Duration::from_millis(20);
@@ -33,16 +29,8 @@ const COMMENT_EVERY: Duration = Duration::from_secs(15);
 /// How often the records of a run are read that another process of the folder has.
 const POLL_EVERY: Duration = Duration::from_millis(200);
 
-/// How long a reader may take nothing.
-const STALL_MAX: Duration = Duration::from_secs(30);
-
-/// What all readers together may hold, in KiB: 256 MiB.
-const HELD_KIB: u32 = 256 << 10;
-
-/// The rest of it.
-static HELD: Semaphore = Semaphore::const_new(HELD_KIB as usize);
-
-/// Those who read at one time: what they have read is not yet in [`HELD`].
+/// Those who read at one time: what they have read is not yet counted as held. Nobody of them waits
+/// for a reader.
 static READING: Semaphore = Semaphore::const_new(32);
 
 /// How what is shown is written.
@@ -62,16 +50,14 @@ pub(in crate::serve) fn stream(
     style: Style,
     (caller, permit): (Caller, OwnedSemaphorePermit),
 ) -> Response {
-    let (sender, receiver) = mpsc::channel(1);
+    let (out, mut response) = Outgoing::new();
     tokio::spawn(async move {
         let _permit = permit;
-        let mut out = Out(sender);
         let _ = match style {
-            Style::Events(name) => send_events(&service, &caller, (&run, shown, name), &mut out).await,
-            Style::Lines => send_lines(&service, &run, shown, &mut out).await,
+            Style::Events(name) => send_events(&service, &caller, (&run, shown, name), &out).await,
+            Style::Lines => send_lines(&service, &run, shown, &out).await,
         };
     });
-    let mut response = response(receiver);
     if style == Style::Lines {
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(NDJSON));
     }
@@ -81,67 +67,21 @@ pub(in crate::serve) fn stream(
 /// The media type of lines of JSON.
 pub(in crate::serve) const NDJSON: &str = "application/x-ndjson";
 
-/// A response that streams what comes.
-pub(in crate::serve) fn response(receiver: mpsc::Receiver<Bytes>) -> Response {
-    let mut response = Body::new(Streamed(receiver)).into_response();
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // Proxies that gather answers are told not to.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    response
-}
-
-/// The reader is gone, or was left.
-pub(in crate::serve) struct Gone;
-
-/// Where the events go.
-pub(in crate::serve) struct Out(pub(in crate::serve) mpsc::Sender<Bytes>);
-
-impl Out {
-    /// Sends bytes that other readers share. A reader that takes nothing is left in time: it finds
-    /// its place again.
-    pub(in crate::serve) async fn send(&mut self, bytes: Bytes) -> Result<(), Gone> {
-        self.0.send_timeout(bytes, STALL_MAX).await.map_err(|_| Gone)
-    }
-
-    /// Sends bytes of this reader alone. They count until they have left, so that all readers
-    /// together hold [`HELD_KIB`].
-    async fn send_own(&mut self, bytes: Bytes) -> Result<(), Gone> {
-        let kib = u32::try_from(bytes.len() >> 10).unwrap_or(u32::MAX).saturating_add(1).min(HELD_KIB);
-        let room = tokio::time::timeout(STALL_MAX, HELD.acquire_many(kib)).await;
-        let Ok(Ok(room)) = room else { return Err(Gone) };
-        self.send(Bytes::from_owner(Held { bytes, _room: room })).await
-    }
-}
-
-/// Bytes that are on their way to a reader.
-struct Held {
-    bytes: Bytes,
-    _room: SemaphorePermit<'static>,
-}
-
-impl AsRef<[u8]> for Held {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 async fn send_events(
     service: &Arc<Service>,
     caller: &Caller,
     (run, mut shown, name): (&str, Shown, &str),
-    out: &mut Out,
+    out: &Outgoing,
 ) -> Result<(), Gone> {
     out.send(Bytes::from_static(b"retry: 2000\n\n")).await?;
     // Before the first reading: what comes afterwards is noticed.
     let mut more = service.host.watch_durable(run);
+    let mut validity = caller.validity();
     loop {
+        out.ready().await?;
         let reading = READING.acquire().await;
-        if !caller.is_valid(service).await {
-            let gone = serde_json::json!(ServeProblem::new(ProblemKind::Unauthenticated)).to_string();
-            let _ = out.send(event("problem", None, &gone)).await;
-            return Ok(());
+        if !validity.lasts(service).await {
+            return out.send(unauthenticated()).await;
         }
         let read = match read(service, run, shown).await {
             Ok(read) => read,
@@ -173,8 +113,9 @@ async fn send_events(
     }
 }
 
-async fn send_lines(service: &Arc<Service>, run: &str, mut shown: Shown, out: &mut Out) -> Result<(), Gone> {
+async fn send_lines(service: &Arc<Service>, run: &str, mut shown: Shown, out: &Outgoing) -> Result<(), Gone> {
     loop {
+        out.ready().await?;
         let reading = READING.acquire().await;
         let read = match read(service, run, shown).await {
             Ok(read) => read,
@@ -204,7 +145,7 @@ async fn wait(
     service: &Arc<Service>,
     run: &str,
     more: Option<&mut crate::host::DurableRecords>,
-    out: &mut Out,
+    out: &Outgoing,
 ) -> Result<(), Gone> {
     let is_here = service.host.run_of(run).is_some();
     let changed = async {
@@ -219,7 +160,7 @@ async fn wait(
             tokio::time::sleep(GATHER).await;
             Ok(())
         }
-        () = out.0.closed() => Err(Gone),
+        () = out.closed() => Err(Gone),
         () = service.drained() => {
             let _ = out.send(event("drain", None, "{}")).await;
             Err(Gone)
@@ -264,24 +205,14 @@ async fn read(service: &Arc<Service>, run: &str, mut shown: Shown) -> Answered<R
         .await
 }
 
+/// The event that ends a stream whose token is no longer valid.
+pub(in crate::serve) fn unauthenticated() -> Bytes {
+    event("problem", None, &serde_json::json!(ServeProblem::new(ProblemKind::Unauthenticated)).to_string())
+}
+
 /// An event in the format of event streams.
 pub(in crate::serve) fn event(name: &str, id: Option<u64>, data: &str) -> Bytes {
     let id = id.map_or_else(String::new, |id| format!("id: {id}\n"));
     // JSON has no line ends of its own.
     Bytes::from(format!("event: {name}\n{id}data: {data}\n\n"))
-}
-
-/// The body of a stream.
-struct Streamed(mpsc::Receiver<Bytes>);
-
-impl HttpBody for Streamed {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        self.0.poll_recv(context).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes))))
-    }
 }

@@ -31,6 +31,7 @@ mod job;
 pub mod metrics;
 #[cfg(feature = "otlp")]
 pub mod otlp;
+mod outgoing;
 mod problem;
 mod query;
 mod router;

@@ -12,6 +12,10 @@ use crate::journal::pattern_fits;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How often the token of a stream is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Who sends a request.
 #[derive(Clone, Debug)]
@@ -24,6 +28,23 @@ struct CallerOf {
     scopes: Scopes,
     /// Patterns of workflow names; empty: all.
     workflows: Vec<String>,
+}
+
+/// Whether the token of a stream is still valid.
+pub(in crate::serve) struct Validity {
+    caller: Caller,
+    until: Instant,
+}
+
+impl Validity {
+    /// Looks at most once in [`LOOK_EVERY`].
+    pub(in crate::serve) async fn lasts(&mut self, service: &Arc<super::Service>) -> bool {
+        if Instant::now() < self.until {
+            return true;
+        }
+        self.until = Instant::now() + LOOK_EVERY;
+        self.caller.is_valid(service).await
+    }
 }
 
 impl Caller {
@@ -58,11 +79,16 @@ impl Caller {
     }
 
     /// Whether the token is still there, and not expired.
-    pub(in crate::serve) async fn is_valid(&self, service: &Arc<super::Service>) -> bool {
+    async fn is_valid(&self, service: &Arc<super::Service>) -> bool {
         let token = self.0.token.clone();
         let read = service.with_store(move |service| Ok(service.tokens.caller_of(&token)?.is_some()));
         // What cannot be read now is no reason to end a stream.
         read.await.unwrap_or(true)
+    }
+
+    /// For streams, which outlast a request.
+    pub(in crate::serve) fn validity(&self) -> Validity {
+        Validity { caller: self.clone(), until: Instant::now() }
     }
 
     /// Whether the token is for all workflows.

@@ -1,8 +1,9 @@
 //! Listening: connections, their limits, TLS, and the end.
 //!
 //! A connection has [`HEADER_TIME_MAX`] for the header of each request, and a body must go on: so a
-//! slow client holds a connection and nothing else. When the service drains, connections finish
-//! what they answer and are closed.
+//! slow client holds a connection and nothing else. A client that takes nothing of what it is sent
+//! for [`STALL_MAX`] is left. When the service drains, connections finish what they answer and are
+//! closed.
 
 mod life;
 mod notify;
@@ -15,12 +16,14 @@ pub use tls::{Certificate, TlsError, TlsFiles};
 
 use super::access::guard::HEADER_BYTES_MAX;
 use super::access::rate::Peer;
+use super::outgoing::{Closer, STALL_MAX};
 use super::router::router;
 use super::service::Service;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use prompt::Prompt;
+use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::io;
 use std::net::SocketAddr;
@@ -30,7 +33,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinSet;
 use tower_service::Service as _;
 
@@ -146,15 +149,27 @@ async fn connection(
         .max_header_list_size(HEADER_BYTES_MAX as u32)
         .keep_alive_interval(Duration::from_secs(30))
         .keep_alive_timeout(Duration::from_secs(30));
+    let left = Arc::new(Notify::new());
+    let closes = Arc::clone(&left);
     let answers = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(peer);
         // A router is always ready.
-        router.clone().call(request)
+        let answer = router.clone().call(request);
+        let closes = Arc::clone(&closes);
+        async move {
+            let answer = answer.await?;
+            if let Some(closer) = answer.extensions().get::<Closer>() {
+                closer.closes(&closes);
+            }
+            Ok::<_, Infallible>(answer)
+        }
     });
-    let connection = builder.serve_connection(TokioIo::new(Prompt::new(stream, HEADER_TIME_MAX)), answers);
+    let stream = Prompt::new(stream, HEADER_TIME_MAX, STALL_MAX);
+    let connection = builder.serve_connection(TokioIo::new(stream), answers);
     tokio::pin!(connection);
     tokio::select! {
         _ = connection.as_mut() => return,
+        () = left.notified() => return,
         () = service.drained() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;

@@ -93,3 +93,55 @@ async fn the_counters_of_the_scheduler_are_numbers() {
     assert!(host["scheduler"]["steps"].as_u64().unwrap() > 0, "{host}");
     assert_eq!(host["workers"].as_array().unwrap().len(), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_that_take_nothing_hold_up_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    // Several pages.
+    let secret = "x".repeat(300_000);
+    server.begins("flaky", "large", json!({ "ok": true, "secret": secret })).await;
+    server.ends("large").await;
+    let mut stuck = Vec::new();
+    for _ in 0..100 {
+        stuck.push(server.follows(None, "/v1/runs/large/events", &[]).await);
+    }
+    let mut reader = server.follows(None, "/v1/runs/large/events", &[]).await;
+    let mut names = Vec::new();
+    // Each event within a second, long before those who are stuck are left.
+    while let Some(event) = reader.next().await {
+        names.push(event.name);
+    }
+    assert_eq!(names.last().map(String::as_str), Some("end"), "{names:?}");
+    // They find all that waits for them when they go on.
+    for mut stream in stuck.into_iter().take(3) {
+        let mut found = Vec::new();
+        while let Some(event) = stream.next().await {
+            found.push(event.name);
+        }
+        assert_eq!(found, names);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn streams_end_with_their_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    server.begins("review", "open", json!({})).await;
+    let token = server.token_of(&[Scope::RunsRead, Scope::RunsPayloads], &[]);
+    let mut streams = Vec::new();
+    for path in ["/v1/events", "/v1/runs/open/events"] {
+        let mut stream = server.follows(Some(&token), path, &[]).await;
+        while stream.next().await.is_some() {}
+        streams.push(stream);
+    }
+    let id = token.split('_').nth(1).unwrap();
+    let path = format!("/v1/tokens/{id}");
+    let _ = server.asks(axum::http::Method::DELETE, &path, &[], None).await.is(204);
+    tokio::time::sleep(std::time::Duration::from_millis(2_100)).await;
+    let _ = server.posts("/v1/runs/open/signals/approve", json!("yes")).await.is(200);
+    for mut stream in streams {
+        let told = stream.next().await.expect("an event");
+        assert_eq!((told.name.as_str(), &told.data["kind"]), ("problem", &json!("unauthenticated")), "{told:?}");
+    }
+}
