@@ -8,6 +8,9 @@ use std::path::Path;
 /// Bytes at the start of a file that show what it is.
 const HEAD_BYTES: usize = 512;
 
+// What can be loaded can be stored.
+const _: () = assert!(PROGRAM_BYTES_MAX <= crate::journal::COMPONENT_BYTES_MAX);
+
 /// How to make a component.
 const HOW: &str = "docs/guests.md tells how a component is built: in Rust for the target wasm32-unknown-unknown, otherwise of a core \
     module by wasm-tools component new module.wasm -o component.wasm";

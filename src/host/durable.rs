@@ -1,10 +1,9 @@
 //! Durable runs: where they are written, recovering them, and releasing them.
 //!
 //! The data folder holds what a run needs: its records, the text of its workflow and the digests of
-//! its components ([`RunManifest`]), and the components themselves ([`ComponentStore`]). So it is
-//! recovered without the files that it was started from.
+//! its components ([`RunManifest`]), and the components themselves. So it is recovered without the
+//! files that it was started from.
 
-use super::component_store::ComponentStore;
 use super::control::Control;
 use super::durable_watch::DurableWatchers;
 use super::groups::Groups;
@@ -37,7 +36,6 @@ const CHANGES_MAX: usize = 65_536;
 /// The folder of a host's durable runs. It is opened when it is first needed.
 pub(super) struct DataFolder {
     folder: PathBuf,
-    pub(super) components: ComponentStore,
     kernel: Weak<Kernel>,
     watcher: Option<Arc<dyn StorageWatcher>>,
     journal: OnceLock<Result<Journal, StoreError>>,
@@ -117,12 +115,11 @@ impl RecoverError {
 
 impl DataFolder {
     pub(super) fn new(folder: PathBuf, kernel: &Arc<Kernel>, watcher: Option<Arc<dyn StorageWatcher>>) -> Self {
-        let components = ComponentStore::of(&folder);
         let kernel = Arc::downgrade(kernel);
         let groups = Groups::new(Weak::clone(&kernel));
         let durable_watchers = Arc::new(DurableWatchers::new(CHANGES_MAX));
         let (journal, control) = (OnceLock::new(), Mutex::default());
-        Self { folder, components, kernel, watcher, journal, durable_watchers, groups, control }
+        Self { folder, kernel, watcher, journal, durable_watchers, groups, control }
     }
 
     pub(super) fn journal(&self) -> Result<&Journal, StoreError> {

@@ -1,6 +1,5 @@
 //! Why a host cannot be built, or a workflow cannot be loaded or started.
 
-use super::component_store::ComponentStoreError;
 use crate::workflow::diagnostics::Diagnostics;
 use std::path::PathBuf;
 
@@ -92,9 +91,9 @@ pub enum LoadError {
     StoreComponent {
         /// The component, as the workflow names it.
         component: String,
-        /// The error of the operating system.
+        /// The error of the journal.
         #[source]
-        error: std::io::Error,
+        error: crate::journal::StoreError,
     },
     /// A component that was stored for a durable run cannot be used.
     #[error("the component `{component}` that was stored for the run cannot be used")]
@@ -103,7 +102,7 @@ pub enum LoadError {
         component: String,
         /// What is wrong with it.
         #[source]
-        error: ComponentStoreError,
+        error: crate::journal::ComponentStoreError,
     },
     /// The run should be durable, and the host was built without a folder for durable runs.
     #[error("the host has no folder for durable runs")]

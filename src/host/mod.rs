@@ -16,7 +16,6 @@ mod backup;
 mod builder;
 mod causes;
 pub(crate) mod component_file;
-pub(crate) mod component_store;
 pub mod control;
 mod durable;
 mod durable_watch;
@@ -55,7 +54,6 @@ pub use attempts::{Attempt, StepAttempts};
 pub use backup::{BackupError, BackupManifest, CopiedFile, Origin, backup, restore};
 pub use builder::HostBuilder;
 pub use causes::{Caused, How, RunCauses};
-pub use component_store::ComponentStoreError;
 #[cfg(feature = "cli")]
 pub(crate) use durable::exposed;
 pub use durable::{Journal, RecoverError};

@@ -1,9 +1,10 @@
 //! Loading the workflows of durable runs from their manifests.
 
-use super::durable::DataFolder;
 use super::load::ComponentLocation;
 use super::script::{ENGINE, of_release};
-use super::{Host, LoadError, RecoverError, Workflow, component_file, component_store};
+use super::{Host, LoadError, RecoverError, Workflow, component_file};
+use crate::journal::Journal;
+use crate::journal::component::is_of;
 use crate::workflow::plan::{self, Unchecked};
 use crate::workflow::syntax::Source;
 use bytes::Bytes;
@@ -28,14 +29,15 @@ impl Host {
     /// # Errors
     /// As [`Self::workflow_of`]; also fails if there is no component with such a name.
     pub fn workflow_with(&self, id: &str, others: &BTreeMap<String, PathBuf>) -> Result<Workflow, RecoverError> {
-        let (data, journal) = self.opened()?;
+        let (_, journal) = self.opened()?;
         let manifest = journal.manifest(id).inspect_err(|error| journal.note_damage(id, error))?;
         let others = self.by_source(&manifest.file, &manifest.source, others)?;
-        let stored = stored_components(data, &manifest.file, &manifest.components, &others).map_err(|error| {
-            let error = RecoverError::Workflow(error);
-            journal.note_damage(id, &error);
-            error
-        })?;
+        let stored =
+            stored_components(&**journal.store(), &manifest.file, &manifest.components, &others).map_err(|error| {
+                let error = RecoverError::Workflow(error);
+                journal.note_damage(id, &error);
+                error
+            })?;
         self.parse_stored(&manifest.file, &manifest.source, &stored, &others).map_err(RecoverError::Workflow)
     }
 
@@ -51,11 +53,11 @@ impl Host {
         source: &str,
         components: &BTreeMap<String, String>,
     ) -> Result<Workflow, LoadError> {
-        let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
+        let store = self.component_store()?;
         let read = |(source, hash): (&String, &String)| {
-            let bytes = data.components.read(hash);
+            let bytes = store.component(hash);
             let bytes = bytes.map_err(|error| LoadError::StoredComponent { component: source.clone(), error })?;
-            Ok((source.clone(), Bytes::from(bytes)))
+            Ok((source.clone(), bytes))
         };
         let stored: BTreeMap<String, Bytes> = components.iter().map(read).collect::<Result<_, LoadError>>()?;
         // What is not stored is nowhere: the text may be a stranger's, and reads no file of this
@@ -114,7 +116,7 @@ impl Host {
 
     /// Returns the number of bytes of a component that is stored in the folder of durable runs.
     pub fn component_bytes(&self, digest: &str) -> Option<u64> {
-        self.shared.data.as_ref()?.components.bytes(digest)
+        self.component_store().ok()?.component_bytes(digest)
     }
 
     /// Returns whether a component is stored in the folder of durable runs.
@@ -127,9 +129,15 @@ impl Host {
     ///
     /// # Errors
     /// Fails if there is no such folder, or it cannot be written.
-    pub fn store_component(&self, digest: &str, bytes: &[u8]) -> std::io::Result<()> {
-        let data = self.shared.data.as_ref().ok_or(std::io::ErrorKind::NotFound)?;
-        data.components.store(digest, bytes)
+    pub fn store_component(&self, digest: &str, bytes: &[u8]) -> Result<(), LoadError> {
+        let stored = self.component_store()?.put_component(digest, bytes);
+        stored.map_err(|error| LoadError::StoreComponent { component: digest.to_owned(), error })
+    }
+
+    /// The journal, as what stores components.
+    fn component_store(&self) -> Result<&dyn Journal, LoadError> {
+        let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
+        Ok(&**data.journal().map_err(LoadError::Journal)?.store())
     }
 
     fn parse_stored(
@@ -158,11 +166,11 @@ impl Host {
     /// # Errors
     /// Fails if there is no such folder, or a component cannot be stored.
     pub fn store_components(&self, workflow: &Workflow) -> Result<BTreeMap<String, String>, LoadError> {
-        let data = self.shared.data.as_ref().ok_or(LoadError::NoJournal)?;
+        let store = self.component_store()?;
         let mut digests = BTreeMap::new();
         for (source, file) in &*workflow.files {
             let bytes = file.bytes.as_ref().expect("invariant: a host with a folder retains what it loads");
-            let stored = data.components.store(&file.hash, bytes);
+            let stored = store.put_component(&file.hash, bytes);
             stored.map_err(|error| LoadError::StoreComponent { component: source.clone(), error })?;
             digests.insert(source.clone(), file.hash.to_string());
         }
@@ -199,7 +207,7 @@ impl Host {
 
 /// Reads the components that were stored for a run, but for those that are replaced.
 fn stored_components(
-    data: &DataFolder,
+    store: &dyn Journal,
     file: &str,
     components: &BTreeMap<String, String>,
     others: &BTreeMap<String, PathBuf>,
@@ -208,19 +216,19 @@ fn stored_components(
     let wanted = components.iter().filter(|(source, _)| !others.contains_key(*source));
     wanted
         .map(|(source, hash)| {
-            let bytes = data.components.read(hash).or_else(|error| {
+            let bytes = store.component(hash).or_else(|error| {
                 let original = match source.strip_prefix(ENGINE) {
-                    Some(_) => of_release(hash).map(Vec::from),
-                    None => component_file::read(&folder.join(source)).ok(),
+                    Some(_) => of_release(hash).map(Bytes::from),
+                    None => component_file::read(&folder.join(source)).ok().map(Bytes::from),
                 };
-                let Some(bytes) = original.filter(|bytes| component_store::is_of(bytes, hash)) else {
+                let Some(bytes) = original.filter(|bytes| is_of(bytes, hash)) else {
                     return Err(LoadError::StoredComponent { component: source.clone(), error });
                 };
                 // If it cannot be stored now, the file is used the next time too.
-                let _ = data.components.store(hash, &bytes);
+                let _ = store.put_component(hash, &bytes);
                 Ok(bytes)
             })?;
-            Ok((source.clone(), bytes.into()))
+            Ok((source.clone(), bytes))
         })
         .collect()
 }

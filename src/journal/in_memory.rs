@@ -1,16 +1,18 @@
 //! A journal in memory: its runs outlive a host, but not the operating system process.
 
+use super::component::is_of;
 use super::run_snapshots::RunSnapshots;
 use super::stored::{MAIL_BYTES_MAX, MAIL_MAX, SNAPSHOTS_MAX};
 use super::{
-    Address, Filter, Journal, Memory, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade, StoreError, Stored,
-    StoredSnapshot, TakesWanted, Wanted, WantedWatch, WantedWhy,
+    Address, ComponentStoreError, Filter, Journal, Memory, NewRun, Owner, Posted, RecoveredRun, Retention, RunUpgrade,
+    StoreError, Stored, StoredSnapshot, TakesWanted, Wanted, WantedWatch, WantedWhy,
 };
 use crate::process::Pid;
 use crate::run::{Durability, Log, Mail, RunEnd, SnapshotStore};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 /// Runs in memory. Their records are durable at once. Cloning it is cheap.
@@ -23,6 +25,8 @@ struct Entries {
     /// Grows each time that a run is begun or recovered.
     epoch: u64,
     address: Option<Address>,
+    /// By their digests. They stay.
+    components: BTreeMap<Box<str>, Bytes>,
 }
 
 struct Entry {
@@ -235,7 +239,24 @@ impl Journal for InMemory {
         Ok(self.filtered(filter).len() as u64)
     }
 
-    fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
+    fn put_component(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.0.lock().components.insert(hash.into(), Bytes::copy_from_slice(bytes));
+        Ok(())
+    }
+
+    fn component(&self, hash: &str) -> Result<Bytes, ComponentStoreError> {
+        match self.0.lock().components.get(hash) {
+            Some(bytes) if is_of(bytes, hash) => Ok(bytes.clone()),
+            Some(_) => Err(ComponentStoreError::Damaged { path: hash.into() }),
+            None => Err(ComponentStoreError::Unreadable { path: hash.into(), error: ErrorKind::NotFound.into() }),
+        }
+    }
+
+    fn component_bytes(&self, hash: &str) -> Option<u64> {
+        self.0.lock().components.get(hash).map(|bytes| bytes.len() as u64)
+    }
+
+    fn components_named(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
         let journal = self.0.lock();
         let named = journal
             .runs

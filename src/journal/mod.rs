@@ -21,6 +21,7 @@
 //! server's journal maps to its shards and leases: the questions are the same.
 
 pub mod catalog;
+pub(crate) mod component;
 mod error;
 #[cfg(feature = "sqlite")]
 mod file;
@@ -40,6 +41,7 @@ mod statistics;
 mod stored;
 mod wanted;
 
+pub use component::{COMPONENT_BYTES_MAX, ComponentStoreError};
 pub use error::{DurabilityListener, StoreError};
 #[cfg(feature = "sqlite")]
 pub use file::{CopyContents, CopyError, JournalFile};
@@ -49,6 +51,8 @@ pub use memory::{Memory, Nothing};
 pub use open::{Location, check_copy, is_lost, open};
 pub use owner::{Address, Owner};
 pub use place::{GroupEntry, Place, QueuePlace};
+#[cfg(feature = "wasm")]
+pub(crate) use sqlite::ComponentStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 #[cfg(feature = "sqlite")]
@@ -189,7 +193,23 @@ pub trait Journal: Send + Sync + 'static {
 
     /// Returns the BLAKE3 of the components that runs name, in hexadecimal and in their order, each
     /// with one of these runs.
-    fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError>;
+    fn components_named(&self) -> Result<Vec<(String, Arc<str>)>, StoreError>;
+
+    /// Stores a component. `hash` is the BLAKE3 of its bytes in hexadecimal, which are at most
+    /// [`COMPONENT_BYTES_MAX`]. It is durable when this returns, and stays while a run or a version
+    /// names it, and a while in any case. One that is damaged is replaced.
+    fn put_component(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError>;
+
+    /// Reads a stored component. Its digest is checked at each read: a disk, or a person, may have
+    /// changed it.
+    ///
+    /// # Errors
+    /// It is not stored, or is not what its digest says.
+    fn component(&self, hash: &str) -> Result<Bytes, ComponentStoreError>;
+
+    /// Returns the number of bytes of a stored component; `None` if there is none, or the text is
+    /// no BLAKE3 in hexadecimal. It stays for a while from now on.
+    fn component_bytes(&self, hash: &str) -> Option<u64>;
 
     /// Returns the unfinished runs that no living host has, the oldest first.
     fn orphans(&self) -> Result<Vec<Stored>, StoreError> {

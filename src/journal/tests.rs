@@ -339,9 +339,12 @@ fn components_are_listed_with_a_run_that_names_them() {
             let _ = log.append(b"one");
         }
         journal.flush().unwrap();
-        assert_eq!(journal.components().unwrap(), [("aa".to_owned(), "old".into()), ("bb".to_owned(), "young".into())]);
+        assert_eq!(
+            journal.components_named().unwrap(),
+            [("aa".to_owned(), "old".into()), ("bb".to_owned(), "young".into())]
+        );
         journal.remove("young").unwrap();
-        assert_eq!(journal.components().unwrap()[1], ("bb".to_owned(), "old".into()));
+        assert_eq!(journal.components_named().unwrap()[1], ("bb".to_owned(), "old".into()));
     });
 }
 
@@ -370,5 +373,30 @@ fn what_was_appended_is_durable_while_there_is_room() {
         journal.settle();
         journal.give_up();
         assert_eq!(journal.records("run").unwrap(), ["one"]);
+    });
+}
+
+#[test]
+fn a_component_is_read_as_it_was_stored() {
+    each(|journal| {
+        let hash = blake3::hash(b"wasm").to_hex().to_string();
+        let is_missing = |hash: &str| matches!(journal.component(hash), Err(ComponentStoreError::Unreadable { .. }));
+        assert!(is_missing(&hash) && journal.component_bytes(&hash).is_none());
+        for _ in 0..2 {
+            journal.put_component(&hash, b"wasm").unwrap();
+            assert_eq!(journal.component(&hash).unwrap(), "wasm");
+            assert_eq!(journal.component_bytes(&hash), Some(4));
+        }
+        // What is no digest names nothing.
+        for other in ["", "..", "../journal", &hash[1..], &hash.to_uppercase()] {
+            assert!(is_missing(other) && journal.component_bytes(other).is_none(), "{other}");
+        }
+        // A digest of something else.
+        let other = blake3::hash(b"other").to_hex().to_string();
+        journal.put_component(&other, b"wasm").unwrap();
+        assert!(matches!(journal.component(&other), Err(ComponentStoreError::Damaged { .. })));
+        journal.put_component(&other, b"other").unwrap();
+        assert_eq!(journal.component(&other).unwrap(), "other");
+        assert_eq!(journal.components_named().unwrap(), [], "no run names them");
     });
 }

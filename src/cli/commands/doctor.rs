@@ -12,7 +12,6 @@ use crate::cli::report::warnings::exposed;
 use crate::cli::store::{Ownership, Runs};
 use crate::cli::terminal::{print, print_json, printable};
 use crate::guest::slots_max;
-use crate::host::component_store::ComponentStore;
 use crate::host::control::Client;
 use crate::host::{Host, HostError, LoadError, RunOptions, exposed as exposed_data};
 use crate::journal::{self, Filter, JournalFile, Stored, layout};
@@ -345,16 +344,15 @@ fn torn_logs(runs: &Runs) -> Result<Vec<Problem>, UserError> {
 
 /// Stored components of runs that cannot be used.
 fn components(runs: &Runs) -> Result<Vec<Problem>, UserError> {
-    let kept = ComponentStore::of(&runs.folder);
     let problem = |(hash, run): (String, Arc<str>)| {
-        let error = kept.read(&hash).err()?;
+        let error = runs.store.component(&hash).err()?;
         Some(Problem {
             message: format!("a stored component of runs, {run} among them, cannot be used: {error}"),
             hint: "put a copy of the file there; running the workflow with the original component does so too"
                 .to_owned(),
         })
     };
-    Ok(runs.store.components()?.into_iter().filter_map(problem).take(DAMAGES_MAX as usize).collect())
+    Ok(runs.store.components_named()?.into_iter().filter_map(problem).take(DAMAGES_MAX as usize).collect())
 }
 
 /// Makes a file of some size and removes it.

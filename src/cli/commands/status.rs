@@ -67,7 +67,7 @@ const NOTED_MAX: usize = 3;
 
 pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let view = command.target.open()?.view(&command.run, terminal)?;
-    let changed = view.scripts.as_ref().map(|(manifest, stored)| ChangedScript::of(manifest, stored));
+    let changed = view.scripts.as_ref().map(|(manifest, stored)| ChangedScript::of(manifest, &**stored));
     if command.json {
         print_json(&view.to_json())?;
     } else {
@@ -301,7 +301,7 @@ impl RunView {
                     .scripts
                     .as_ref()
                     .zip(data)
-                    .and_then(|((manifest, stored), data)| stored_line(manifest, stored, data));
+                    .and_then(|((manifest, stored), data)| stored_line(manifest, &**stored, data));
                 let line = line.map_or_else(String::new, |line| format!("  {}\n", in_line(&line)));
                 // The lines after the first are a stack, which `--json` has.
                 let text = problem.to_string();

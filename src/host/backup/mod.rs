@@ -18,8 +18,7 @@ mod restore;
 
 pub use restore::restore;
 
-use super::component_store::{ComponentStore, ComponentStoreError};
-use crate::journal::{JournalFile, StoreError, layout};
+use crate::journal::{ComponentStore, ComponentStoreError, JournalFile, StoreError, layout};
 use crate::run::system_time;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};

@@ -7,10 +7,10 @@ use crate::host::script::Folder;
 #[cfg(feature = "cli")]
 use crate::host::{
     RunManifest,
-    component_store::ComponentStore,
     script::{Bundle, place},
 };
 #[cfg(feature = "cli")]
+use crate::journal::Journal;
 use crate::workflow::{
     diagnostics::Diagnostics,
     model::{self, ScriptLanguage},
@@ -35,7 +35,7 @@ pub struct ChangedScript {
 impl ChangedScript {
     /// The same as [`Workflow::changed_scripts`], of a run whose workflow is not loaded.
     #[cfg(feature = "cli")]
-    pub(crate) fn of(manifest: &RunManifest, stored: &ComponentStore) -> Vec<Self> {
+    pub(crate) fn of(manifest: &RunManifest, stored: &dyn Journal) -> Vec<Self> {
         let (Ok(folder), source) =
             (Folder::new(workflow_folder(&manifest.file)), Source::new(&manifest.file, &manifest.source))
         else {
@@ -47,7 +47,7 @@ impl ChangedScript {
         let is_script = |source: &str| ScriptLanguage::of(source).is_some() || source.starts_with(model::INLINE);
         let scripts = manifest.components.iter().filter(|(source, _)| is_script(source));
         let changed = scripts.filter_map(|(source, hash)| {
-            let bundle = Bundle::read(&stored.read(hash).ok()?).ok()?;
+            let bundle = Bundle::read(&stored.component(hash).ok()?).ok()?;
             let file = bundle.changed(&folder)?.to_owned();
             let name = declared.iter().find(|one| one.source.value == *source).map_or(source, |one| &one.name.value);
             let whole = !source.starts_with(model::INLINE);
@@ -60,11 +60,11 @@ impl ChangedScript {
 
 /// The line of a script of a stored run that the data of a problem name, with its file and number.
 #[cfg(feature = "cli")]
-pub(crate) fn stored_line(manifest: &RunManifest, stored: &ComponentStore, data: &Value) -> Option<String> {
+pub(crate) fn stored_line(manifest: &RunManifest, stored: &dyn Journal, data: &Value) -> Option<String> {
     let (path, line, _) = place(data)?;
     let is_script = |source: &str| ScriptLanguage::of(source).is_some() || source.starts_with(model::INLINE);
     let scripts = manifest.components.iter().filter(|(source, _)| is_script(source));
-    let mut bundles = scripts.filter_map(|(_, hash)| Bundle::read(&stored.read(hash).ok()?).ok());
+    let mut bundles = scripts.filter_map(|(_, hash)| Bundle::read(&stored.component(hash).ok()?).ok());
     bundles.find_map(|bundle| {
         let (source, text) = bundle.find(&path, line)?;
         let nth = line.checked_sub(if source.form == ScriptForm::Body { source.line as usize } else { 1 })?;

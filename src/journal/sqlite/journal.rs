@@ -1,12 +1,12 @@
 //! The store as a [`Journal`].
 
-use super::error::sqlite;
+use super::error::{io, sqlite};
 use super::run_log::RunLog;
 use super::store::shelf;
 use super::{Sqlite, StoreError};
 use crate::journal::{
-    Address, Filter, Journal, JournalFile, JournalStatistics, NewRun, Owner, Posted, QueuePlace, RecoveredRun,
-    Retention, RunUpgrade, Stored, StoredSnapshot, TakesWanted, WantedWatch,
+    Address, ComponentStoreError, Filter, Journal, JournalFile, JournalStatistics, NewRun, Owner, Posted, QueuePlace,
+    RecoveredRun, Retention, RunUpgrade, Stored, StoredSnapshot, TakesWanted, WantedWatch, layout,
 };
 use crate::process::Pid;
 use crate::run::{Log, Mail, SnapshotEntry, SnapshotStore};
@@ -86,8 +86,21 @@ impl Journal for Sqlite {
         Sqlite::ids(self, prefix, most)
     }
 
-    fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
-        Sqlite::components(self)
+    fn put_component(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let folder = self.0.path().with_file_name(layout::COMPONENTS);
+        self.0.components.store(hash, bytes).map_err(io(&folder))
+    }
+
+    fn component(&self, hash: &str) -> Result<Bytes, ComponentStoreError> {
+        self.0.components.read(hash).map(Bytes::from)
+    }
+
+    fn component_bytes(&self, hash: &str) -> Option<u64> {
+        self.0.components.bytes(hash)
+    }
+
+    fn components_named(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
+        Sqlite::components_named(self)
     }
 
     fn orphans(&self) -> Result<Vec<Stored>, StoreError> {

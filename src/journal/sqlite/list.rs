@@ -179,7 +179,7 @@ impl Sqlite {
         owners.filter(|owner| owner.as_ref().map_or(true, |owner| owner.alive)).collect()
     }
 
-    pub(super) fn components(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
+    pub(super) fn components_named(&self) -> Result<Vec<(String, Arc<str>)>, StoreError> {
         let db = self.0.reader();
         let rows = db
             .prepare_cached("SELECT hash, max(id) FROM run_component JOIN run USING (run) GROUP BY hash ORDER BY hash")

@@ -63,6 +63,7 @@ mod check;
 mod checkpoint;
 mod checkpoint_signal;
 mod commit_loop;
+mod components;
 mod create;
 mod error;
 mod file;
@@ -95,6 +96,7 @@ mod wanted;
 mod writer;
 
 use super::StoreError;
+pub(crate) use components::ComponentStore;
 pub use store::Sqlite;
 
 #[cfg(test)]

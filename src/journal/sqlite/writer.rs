@@ -1,6 +1,7 @@
 //! The writer, for those that append records or write to the file beside it.
 
 use super::commit_loop::Shared;
+use super::components::ComponentStore;
 use super::error::{io, sqlite};
 use super::hosts::{Host, Locks};
 use super::marks::Marks;
@@ -38,6 +39,7 @@ pub(super) struct Writer {
     /// Locked after the reader.
     marks: Mutex<Marks>,
     pub(super) locks: Locks,
+    pub(super) components: ComponentStore,
     host: Mutex<Option<Host>>,
     /// Where this process listens, for when it becomes a host.
     pub(super) address: Mutex<Option<Address>>,
@@ -64,8 +66,9 @@ impl Writer {
         let beside = Arc::clone(&shared);
         let checkpoints = spawn("checkpoint", Box::new(move || checkpoint::run(&beside))).map_err(io(&path))?;
         let snapshots = Snapshots::new(folder.join(layout::SNAPSHOTS), Arc::clone(&shared));
+        let components = ComponentStore::of(folder);
         let (host, address, marks) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { shared, thread, reader, marks, locks, host, address, snapshots, checkpoints }))
+        Ok(Arc::new(Self { shared, thread, reader, marks, locks, components, host, address, snapshots, checkpoints }))
     }
 
     pub(super) fn path(&self) -> &Path {

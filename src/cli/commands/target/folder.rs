@@ -17,7 +17,6 @@ use crate::cli::report::unresponsive::from_records;
 use crate::cli::store::{LiveStatus, Ownership, OwnershipCache, Runs, live_status};
 use crate::cli::terminal::{Terminal, say};
 use crate::guest::EngineOptions;
-use crate::host::component_store::ComponentStore;
 use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunState};
 use crate::host::{Host, RunProjection};
 use crate::journal::catalog::{InboxFilter, WaitingRun};
@@ -78,7 +77,7 @@ impl Target for Folder {
         let manifest = about.ok();
         let file = manifest.as_ref().map_or_else(|| "unknown".to_owned(), |manifest| manifest.file.clone());
         let has_failed = matches!(stored.status, Some(EndStatus::Failed | EndStatus::TimedOut));
-        let scripts = manifest.filter(|_| has_failed).map(|manifest| (manifest, ComponentStore::of(&runs.folder)));
+        let scripts = manifest.filter(|_| has_failed).map(|manifest| (manifest, Arc::clone(&runs.store)));
         let silent = silent.is_some();
         let queue = queue_place(&runs, &stored)?;
         Ok(RunView {

@@ -23,10 +23,9 @@ use crate::cli::report::error::{CommandError, UserError};
 use crate::cli::report::pending_acts::PendingAct;
 use crate::cli::store::Ownership;
 use crate::cli::terminal::Terminal;
-use crate::host::component_store::ComponentStore;
 use crate::host::control::{Answer, Request, RunStatus};
 use crate::host::{Line, RunManifest, RunProjection};
-use crate::journal::catalog::{InboxFilter, WaitingRun};
+use crate::journal::catalog::{Catalog, InboxFilter, WaitingRun};
 use crate::journal::{QueuePlace, Stored};
 use crate::process::Timestamp;
 use crate::run::{EndStatus, Record};
@@ -207,5 +206,5 @@ pub(in crate::cli) struct RunView {
     /// Its records can be read; else the projection is empty.
     pub(in crate::cli) is_readable: bool,
     /// Of one that has failed: where its scripts are stored.
-    pub(in crate::cli) scripts: Option<(RunManifest, ComponentStore)>,
+    pub(in crate::cli) scripts: Option<(RunManifest, Arc<dyn Catalog>)>,
 }

@@ -1,17 +1,16 @@
-//! Components by their content, in the folder of durable runs: a run is recovered with the
-//! components that it was started with, whatever happened to their files since.
+//! Components by their content, in the folder of the store.
 //!
 //! A file is written under a temporary name, synced, and renamed. A host that is about to name it
 //! in a run touches it first: a file that no run names is deleted when it is old, and not before.
 //! Its name is the BLAKE3 of its content, and is checked whenever the file is read: a disk, or a
 //! person, may have changed it.
 
-use super::component_file;
-use crate::journal::layout;
+use crate::journal::component::{COMPONENT_BYTES_MAX, is_digest, is_of};
+use crate::journal::{ComponentStoreError, layout};
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, Metadata};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -32,27 +31,6 @@ pub(crate) struct ComponentStore {
 /// A file that changes has another time or length.
 type FileVersion = (SystemTime, u64);
 
-/// Why a stored component cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ComponentStoreError {
-    /// It cannot be read.
-    #[error("{}: {error}", path.display())]
-    Unreadable {
-        /// The file of the component.
-        path: PathBuf,
-        /// The error of the operating system.
-        #[source]
-        error: io::Error,
-    },
-    /// Its content is not what was stored.
-    #[error("{} is damaged: its content is not the one that it is named after", path.display())]
-    Damaged {
-        /// The file of the component.
-        path: PathBuf,
-    },
-}
-
 impl ComponentStore {
     /// The components of a data folder.
     pub(crate) fn of(data: &Path) -> Self {
@@ -70,7 +48,10 @@ impl ComponentStore {
     /// Fails if it cannot be read, or is not what its name says.
     pub(crate) fn read(&self, hash: &str) -> Result<Vec<u8>, ComponentStoreError> {
         let path = self.path(hash);
-        let read = File::open(&path).and_then(|file| Ok((file.metadata()?, component_file::read(&path)?)));
+        if !is_digest(hash) {
+            return Err(ComponentStoreError::Unreadable { path, error: io::ErrorKind::NotFound.into() });
+        }
+        let read = File::open(&path).and_then(|file| Ok((file.metadata()?, read_file(&path)?)));
         let (metadata, bytes) = read.map_err(|error| ComponentStoreError::Unreadable { path: path.clone(), error })?;
         if !is_of(&bytes, hash) {
             return Err(ComponentStoreError::Damaged { path });
@@ -107,7 +88,7 @@ impl ComponentStore {
     /// Returns whether the file exists and has these bytes.
     fn is_there(&self, hash: &str, bytes: &[u8]) -> bool {
         let path = self.path(hash);
-        let read = File::open(&path).and_then(|file| Ok((file.metadata()?, component_file::read(&path)?)));
+        let read = File::open(&path).and_then(|file| Ok((file.metadata()?, read_file(&path)?)));
         read.is_ok_and(|(metadata, stored)| {
             let is_same = stored == bytes;
             if is_same {
@@ -120,8 +101,7 @@ impl ComponentStore {
     /// Returns the number of bytes of a stored component; `None` if there is none, or the text is
     /// no BLAKE3 in hexadecimal. It stays for a while from now on.
     pub(crate) fn bytes(&self, hash: &str) -> Option<u64> {
-        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
-        if hash.len() != 64 || !hash.bytes().all(is_digit) {
+        if !is_digest(hash) {
             return None;
         }
         self.touch(hash).ok()?;
@@ -155,9 +135,19 @@ impl ComponentStore {
     }
 }
 
-/// Returns whether bytes are those of the component with this BLAKE3 in hexadecimal.
-pub(crate) fn is_of(bytes: &[u8], hash: &str) -> bool {
-    *blake3::hash(bytes).to_hex() == *hash
+/// Reads a file, up to one byte more than any component may have.
+fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let most = COMPONENT_BYTES_MAX as u64 + 1;
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    // A pipe might never end.
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    // One more than the file has, so that its end is found without another allocation.
+    let mut bytes = Vec::with_capacity(metadata.len().min(most) as usize + 1);
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]
