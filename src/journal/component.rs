@@ -28,12 +28,18 @@ pub enum ComponentStoreError {
     },
 }
 
+/// The error for bytes with another digest.
+pub(super) fn other_content() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the component has another digest")
+}
+
 /// Returns whether bytes are those of the component with this BLAKE3 in hexadecimal.
 pub(crate) fn is_of(bytes: &[u8], hash: &str) -> bool {
     *blake3::hash(bytes).to_hex() == *hash
 }
 
 /// Returns whether a text is a BLAKE3 in hexadecimal.
+#[cfg(feature = "sqlite")]
 pub(crate) fn is_digest(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

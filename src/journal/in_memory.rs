@@ -1,6 +1,6 @@
 //! A journal in memory: its runs outlive a host, but not the operating system process.
 
-use super::component::is_of;
+use super::component::{is_of, other_content};
 use super::run_snapshots::RunSnapshots;
 use super::stored::{MAIL_BYTES_MAX, MAIL_MAX, SNAPSHOTS_MAX};
 use super::{
@@ -240,6 +240,9 @@ impl Journal for InMemory {
     }
 
     fn put_component(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        if !is_of(bytes, hash) {
+            return Err(StoreError::Io { path: hash.into(), error: Arc::new(other_content()) });
+        }
         self.0.lock().components.insert(hash.into(), Bytes::copy_from_slice(bytes));
         Ok(())
     }

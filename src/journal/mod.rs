@@ -198,6 +198,9 @@ pub trait Journal: Send + Sync + 'static {
     /// Stores a component. `hash` is the BLAKE3 of its bytes in hexadecimal, which are at most
     /// [`COMPONENT_BYTES_MAX`]. It is durable when this returns, and stays while a run or a version
     /// names it, and a while in any case. One that is damaged is replaced.
+    ///
+    /// # Errors
+    /// The bytes have another digest; or they cannot be written.
     fn put_component(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError>;
 
     /// Reads a stored component. Its digest is checked at each read: a disk, or a person, may have

@@ -5,7 +5,7 @@
 //! Its name is the BLAKE3 of its content, and is checked whenever the file is read: a disk, or a
 //! person, may have changed it.
 
-use crate::journal::component::{COMPONENT_BYTES_MAX, is_digest, is_of};
+use crate::journal::component::{COMPONENT_BYTES_MAX, is_digest, is_of, other_content};
 use crate::journal::{ComponentStoreError, layout};
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -64,13 +64,16 @@ impl ComponentStore {
     /// other content is replaced.
     ///
     /// # Errors
-    /// Returns the error of the operating system.
+    /// Returns the error of the operating system; or the bytes have another digest.
     pub(crate) fn store(&self, hash: &str, bytes: &[u8]) -> io::Result<()> {
         if self.is_checked(hash) || self.is_there(hash, bytes) {
             match self.touch(hash) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 touched => return touched,
             }
+        }
+        if !is_of(bytes, hash) {
+            return Err(other_content());
         }
         let path = self.path(hash);
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
