@@ -218,7 +218,7 @@ fn stored_components(
         .map(|(source, hash)| {
             let bytes = store.component(hash).or_else(|error| {
                 let original = match source.strip_prefix(ENGINE) {
-                    Some(_) => of_release(hash).map(Bytes::from),
+                    Some(_) => of_release(hash),
                     None => component_file::read(&folder.join(source)).ok().map(Bytes::from),
                 };
                 let Some(bytes) = original.filter(|bytes| is_of(bytes, hash)) else {

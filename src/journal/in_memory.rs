@@ -331,7 +331,9 @@ impl Journal for InMemory {
             return Err(StoreError::Short { run: Arc::clone(&run.id), records: 0 });
         }
         let mut entry = Entry::new(run);
-        records.iter().for_each(|record| entry.append(record));
+        for record in records {
+            entry.append(record);
+        }
         self.add(entry)
     }
 

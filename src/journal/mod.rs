@@ -50,7 +50,7 @@ pub use memory::{Memory, Nothing};
 #[cfg(feature = "sqlite")]
 pub use open::{Location, check_copy, is_lost, open};
 pub use owner::{Address, Owner};
-pub use place::{GroupEntry, Place, QueuePlace};
+pub use place::{GroupEntry, Place, QueuePlace, RunInGroup};
 #[cfg(feature = "wasm")]
 pub(crate) use sqlite::ComponentStore;
 #[cfg(feature = "sqlite")]
@@ -266,7 +266,7 @@ pub trait Journal: Send + Sync + 'static {
     fn announce_mail(&self) {}
 
     /// Returns the runs of this host that wait for a place, each with its concurrency group.
-    fn queued(&self) -> Result<Vec<(Arc<str>, Arc<str>)>, StoreError> {
+    fn queued(&self) -> Result<Vec<RunInGroup>, StoreError> {
         Ok(Vec::new())
     }
 

@@ -37,3 +37,6 @@ pub struct QueuePlace {
     /// The runs of the group that have a place, the oldest first; at most ten.
     pub ahead: Vec<Arc<str>>,
 }
+
+/// The id of a run, and the name of its group.
+pub type RunInGroup = (Arc<str>, Arc<str>);

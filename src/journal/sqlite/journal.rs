@@ -6,7 +6,7 @@ use super::store::shelf;
 use super::{Sqlite, StoreError};
 use crate::journal::{
     Address, ComponentStoreError, Filter, Journal, JournalFile, JournalStatistics, NewRun, Owner, Posted, QueuePlace,
-    RecoveredRun, Retention, RunUpgrade, Stored, StoredSnapshot, TakesWanted, WantedWatch, layout,
+    RecoveredRun, Retention, RunInGroup, RunUpgrade, Stored, StoredSnapshot, TakesWanted, WantedWatch, layout,
 };
 use crate::process::Pid;
 use crate::run::{Log, Mail, SnapshotEntry, SnapshotStore};
@@ -151,7 +151,7 @@ impl Journal for Sqlite {
         Sqlite::announce_mail(self);
     }
 
-    fn queued(&self) -> Result<Vec<(Arc<str>, Arc<str>)>, StoreError> {
+    fn queued(&self) -> Result<Vec<RunInGroup>, StoreError> {
         Sqlite::queued(self)
     }
 

@@ -13,7 +13,7 @@
 use super::error::sqlite;
 use super::rows::run_row;
 use super::{Sqlite, StoreError, inbox};
-use crate::journal::{GroupEntry, Place, QueuePlace};
+use crate::journal::{GroupEntry, Place, QueuePlace, RunInGroup};
 use crate::run::{Mail, OnLimit};
 use rusqlite::{Connection, OptionalExtension, params};
 use std::sync::Arc;
@@ -35,9 +35,6 @@ pub(super) enum Entered {
     /// It does not begin.
     Refused(StoreError),
 }
-
-/// The id of a run, and its group.
-type RunInGroup = (Arc<str>, Arc<str>);
 
 /// A run that was given a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
