@@ -55,6 +55,7 @@ fn a_copy_made_under_load_has_whole_runs_that_all_resume() {
         told["counts"]["records"].as_u64().unwrap_or_default()
     };
     let wrote = |than: u64| eventually(|| Some(records("w1")).filter(|count| *count > than));
+    eventually(|| (records("w2") > 0).then_some(()));
     let mut before = wrote(10);
     for number in 0..4 {
         let copy = fresh(&folder, &format!("copy{number}"));
