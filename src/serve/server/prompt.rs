@@ -1,8 +1,8 @@
 //! A connection whose client has to begin soon, and to take what it is sent.
 //!
 //! Which version of HTTP a client speaks is told from its first bytes, and only then does the time
-//! count that a header may take. A client that takes nothing would keep what was written for it, and
-//! its connection, for ever.
+//! count that a header may take. A client that takes nothing would keep what was written for it,
+//! and its connection, for ever.
 
 use std::io;
 use std::pin::Pin;
