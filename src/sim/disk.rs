@@ -3,7 +3,7 @@
 
 use super::Dice;
 use crate::process::{Action, Pid, Tag};
-use crate::run::{Decision, Durability, Log, MemorySnapshots, Nap, ParkedLog, Record, RunEnd, SnapshotStore};
+use crate::run::{Decision, Durability, Log, MemorySnapshots, Nap, ParkedLog, Parking, Record, RunEnd, SnapshotStore};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -153,11 +153,11 @@ impl Log for SlowLog {
         self.parks
     }
 
-    fn park(&mut self, _: &Nap) -> Option<Box<dyn ParkedLog>> {
+    fn park(&mut self, _: &Nap) -> Option<Parking> {
         let mut disk = self.disk.lock();
         assert!(!disk.is_behind(), "a run is parked before its records are durable");
         disk.parked = true;
-        Some(Box::new(Self { disk: Arc::clone(&self.disk), parks: true }))
+        Some(Parking::Kept(Box::new(Self { disk: Arc::clone(&self.disk), parks: true })))
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {

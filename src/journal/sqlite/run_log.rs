@@ -3,7 +3,7 @@
 use super::queue::{Consumed, RunKey};
 use super::store::shelf;
 use super::writer::Writer;
-use crate::run::{Awaited, Backlog, Durability, Log, Mail, Nap, ParkedLog, Reading, RunEnd, SnapshotStore};
+use crate::run::{Awaited, Backlog, Durability, Log, Mail, Nap, ParkedLog, Parking, Reading, RunEnd, SnapshotStore};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl Log for RunLog {
         true
     }
 
-    fn park(&mut self, nap: &Nap) -> Option<Box<dyn ParkedLog>> {
+    fn park(&mut self, nap: &Nap) -> Option<Parking> {
         // A host that takes over has paused runs in memory, to show them as such.
         if !nap.is_paused {
             self.writer.parks(self.run, nap.due.map_or(i64::MAX, |due| due.0.cast_signed()));
@@ -115,7 +115,7 @@ impl Log for RunLog {
         self.passed_on = true;
         let mut log = Self::new(&self.writer, self.run, Arc::clone(&self.id), self.bytes);
         log.is_listed = self.is_listed;
-        Some(Box::new(ParkedRunLog(log)))
+        Some(Parking::Kept(Box::new(ParkedRunLog(log))))
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {

@@ -4,6 +4,7 @@ use super::capacity::Capacity;
 use super::handle::RunHandle;
 use super::offload::OffloadThread;
 use super::parking::ParkingPolicy;
+use super::parking::gone::GoneRuns;
 use super::parking::waking::{Residency, SharedSpecs};
 use super::run::Run;
 use super::snapshot_writer::{SnapshotCounts, SnapshotPolicy, SnapshotWriter};
@@ -44,7 +45,9 @@ pub(in crate::run) struct Shared {
     pub(in crate::run) specs: Mutex<SharedSpecs>,
     /// Unfinished runs by their ids.
     pub(in crate::run) runs: Brief<BTreeMap<Arc<str>, Residency>>,
-    /// How many of those are in memory. Only a bound: it guards no other data.
+    /// Runs that were parked and are in their journal alone. A leaf among locks.
+    pub(in crate::run) gone: Mutex<GoneRuns>,
+    /// How many of `runs` are in memory. Only a bound: it guards no other data.
     pub(in crate::run) resident: AtomicUsize,
     /// Runs that can be parked, with their serials, the one checked last at the end. Some are no
     /// longer in memory.
@@ -116,6 +119,7 @@ impl Kernel {
             waking: OffloadThread::new("waking"),
             specs: Mutex::default(),
             runs: Brief::default(),
+            gone: Mutex::default(),
             resident: AtomicUsize::new(0),
             residents: Mutex::default(),
             journal_bytes_max: AtomicU64::new(JOURNAL_BYTES_MAX),
@@ -186,10 +190,17 @@ impl Kernel {
     #[must_use]
     pub fn find(&self, id: &str) -> Option<RunHandle> {
         self.run(id).or_else(|| {
-            let recovers = self.0.recovers.lock().clone()?;
-            recovers(id);
+            self.recover_absent(id);
             self.run(id)
         })
+    }
+
+    /// Recovers a run that is not there, if that is done here, and this host may have it.
+    pub(in crate::run) fn recover_absent(&self, id: &str) {
+        let recovers = self.0.recovers.lock().clone();
+        if let Some(recovers) = recovers {
+            recovers(id);
+        }
     }
 
     /// Sets how [`Self::find`] recovers a run that is not there, if this host may have it.
@@ -234,7 +245,8 @@ impl Kernel {
     pub fn abandon(&self, problem: &Problem) {
         // Before the list is read: a run that is registered later checks this field afterwards.
         *self.0.abandoned.lock() = Some(problem.clone());
-        let ids: Vec<Arc<str>> = self.0.runs.lock().keys().cloned().collect();
+        let mut ids: Vec<Arc<str>> = self.0.runs.lock().keys().cloned().collect();
+        ids.extend(self.0.gone.lock().keys().cloned());
         for id in ids {
             self.abandon_run(&id, problem);
         }
@@ -246,7 +258,10 @@ impl Kernel {
         loop {
             let mut runs = self.0.runs.lock();
             let here = match runs.get_mut(id) {
-                None => return,
+                None => {
+                    drop(runs);
+                    return self.abandon_gone(id, problem);
+                }
                 Some(Residency::Parked(_)) => {
                     let parked = runs.remove(id);
                     drop(runs);

@@ -139,6 +139,9 @@ impl Kernel {
         let is_woken = from_parked.is_some();
         let (outcome, clock_offset) =
             from_parked.map(|from_parked| (from_parked.outcome, from_parked.clock_offset)).unzip();
+        // Of a run that was parked and left nothing here, some may wait for the outcome.
+        let outcome = outcome.or_else(|| self.gone_outcome(&started.run));
+        let was_parked = outcome.is_some();
         let outcome = outcome.unwrap_or_else(|| Arc::new(Once::new()));
         let mut rest = Some((config, state, recovered, log, watcher));
         let mut result = Err(RecoveryError::Refused);
@@ -159,11 +162,12 @@ impl Kernel {
                 snapshots.report(&run);
                 run.start_recovered(port, inner, recovered, &left, ends.as_ref(), &mut after);
             } else {
-                run.return_refused(is_woken, inner, port);
+                run.return_refused(was_parked, inner, port);
             }
             run.after_unlock(port, after);
             self.registered(&run, registered);
             if is_taken {
+                self.came_back(&run.config.id);
                 self.sweep(port, Some(&run));
                 result = Ok(run);
             }

@@ -160,10 +160,9 @@ pub trait Log: Send {
         false
     }
 
-    /// Leaves the memory: all records are durable, and the log is dropped without another one. What
-    /// remains is small, and holds this host's claim to the run. `None` if the log cannot be
-    /// parked.
-    fn park(&mut self, nap: &Nap) -> Option<Box<dyn ParkedLog>> {
+    /// Leaves the memory: all records are durable, and the log is dropped without another one.
+    /// `None` if the log cannot be parked.
+    fn park(&mut self, nap: &Nap) -> Option<Parking> {
         let _ = nap;
         None
     }
@@ -191,6 +190,16 @@ pub struct Nap {
 
 /// Reads the records of a run, as [`Log::records`] gives them.
 pub type Reading = Box<dyn FnOnce() -> Option<Vec<Bytes>> + Send>;
+
+/// What remains of a log that has left the memory.
+pub enum Parking {
+    /// Something small, which holds this host's claim to the run.
+    Kept(Box<dyn ParkedLog>),
+    /// Nothing: the run is in its journal alone, and dropping the log releases it. Whoever asks for
+    /// it recovers it as after a crash ([`Kernel::recover_by`](super::Kernel::recover_by)), and the
+    /// journal says when it is due.
+    Gone,
+}
 
 /// A log that has left the memory. Dropping it releases its run.
 pub trait ParkedLog: Send {

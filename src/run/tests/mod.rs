@@ -21,6 +21,7 @@ mod cancels;
 mod effects;
 mod ends;
 mod foreign;
+mod gone;
 mod keys;
 mod limits;
 mod lives;

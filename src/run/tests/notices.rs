@@ -10,7 +10,7 @@ use crate::process::{
     Timestamp,
 };
 use crate::run::commit::offload::OffloadThread;
-use crate::run::{Act, Durability, Kernel, Log, Nap, NotDurable, ParkedLog, ParkingPolicy, RunHandle};
+use crate::run::{Act, Durability, Kernel, Log, Nap, NotDurable, ParkedLog, Parking, ParkingPolicy, RunHandle};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::future::Future;
@@ -296,9 +296,9 @@ impl Log for Breaking {
         true
     }
 
-    fn park(&mut self, _: &Nap) -> Option<Box<dyn ParkedLog>> {
+    fn park(&mut self, _: &Nap) -> Option<Parking> {
         self.1.store(true, Relaxed);
-        Some(Box::new(Broken))
+        Some(Parking::Kept(Box::new(Broken)))
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {

@@ -6,8 +6,8 @@ use crate::base::Monotonic;
 use crate::journal::Memory;
 use crate::process::{Action, Event, Micros, Payload, Program, Status};
 use crate::run::{
-    Act, Awaited, Clock, Durability, Kernel, Log, MemorySnapshots, Nap, ParkedLog, ParkingPolicy, Refused, RunHandle,
-    SnapshotPolicy, SnapshotStore,
+    Act, Awaited, Clock, Durability, Kernel, Log, MemorySnapshots, Nap, ParkedLog, Parking, ParkingPolicy, Refused,
+    RunHandle, SnapshotPolicy, SnapshotStore,
 };
 use crate::scheduler::{Config, Scheduler};
 use bytes::Bytes;
@@ -21,13 +21,13 @@ use std::time::Duration;
 pub(super) struct Parkable {
     pub(super) memory: Arc<Mutex<Memory>>,
     shelf: Option<MemorySnapshots>,
-    /// It cannot be read any more.
     broken: Arc<AtomicBool>,
     /// What the run waited for when it was parked last.
     pub(super) awaited: Arc<Mutex<Vec<Awaited>>>,
     /// How often the run was recovered.
     pub(super) recovered: Arc<AtomicU64>,
     later: bool,
+    pub(super) goes: bool,
     /// Happens while it is read to recover the run.
     pub(super) meanwhile: Arc<Mutex<Option<Meanwhile>>>,
     _dropped: Dropped,
@@ -64,8 +64,8 @@ impl Log for Parkable {
         true
     }
 
-    fn park(&mut self, _: &Nap) -> Option<Box<dyn ParkedLog>> {
-        Some(Box::new(self.clone()))
+    fn park(&mut self, _: &Nap) -> Option<Parking> {
+        Some(if self.goes { Parking::Gone } else { Parking::Kept(Box::new(self.clone())) })
     }
 
     fn records(&self) -> Option<Vec<Bytes>> {
@@ -101,12 +101,12 @@ pub(super) fn waits(name: &str) -> Action {
 }
 
 /// A run that collects the events of these commands.
-fn collects(commands: fn() -> Vec<Action>, count: usize) -> Arc<dyn Program> {
+pub(super) fn collects(commands: fn() -> Vec<Action>, count: usize) -> Arc<dyn Program> {
     program(move |_| collect(commands, count))
 }
 
 /// Until the second check.
-fn wait_long(desk: &mut Desk) {
+pub(super) fn wait_long(desk: &mut Desk) {
     desk.drain();
     for _ in 0..2 {
         desk.fire();

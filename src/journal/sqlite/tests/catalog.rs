@@ -1,6 +1,6 @@
 //! What a service stores beside its runs.
 
-use super::{RecordingListener, ended, new};
+use super::{RecordingListener, ended, kept, new};
 use crate::journal::catalog::{
     Delivery, Deployments, Expected, Inbox, InboxFilter, Link, Links, NewVersion, StoredWebhook, Webhook, WebhookWrite,
     Webhooks,
@@ -188,7 +188,7 @@ fn what_runs_wait_for_is_listed_the_longest_wait_first() {
     assert_eq!(list(&store, &all), ["a approve"]);
     // Whoever recovers it has it in memory, until it is parked again.
     let mut taken = store.recover("a").unwrap();
-    let log = taken.log.park(&Nap { due: None, is_paused: false }).unwrap();
+    let log = kept(taken.log.park(&Nap { due: None, is_paused: false }));
     assert_eq!(list(&store, &all), ["a approve"]);
     let (mut log, _) = log.recover().unwrap();
     ended(&mut *log, EndStatus::Failed);

@@ -77,6 +77,14 @@ fn open(folder: &Path) -> (Sqlite, Arc<RecordingListener>) {
     (Sqlite::open(folder, Arc::clone(&listener) as _).unwrap(), listener)
 }
 
+/// What remains of a log that was parked: the store keeps its runs.
+fn kept(parked: Option<crate::run::Parking>) -> Box<dyn crate::run::ParkedLog> {
+    match parked {
+        Some(crate::run::Parking::Kept(log)) => log,
+        _ => panic!("the log is not kept"),
+    }
+}
+
 fn new(id: &str) -> NewRun {
     NewRun {
         id: id.into(),

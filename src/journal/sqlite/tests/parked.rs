@@ -1,6 +1,6 @@
 //! Parked runs whose host is gone.
 
-use super::{new, open};
+use super::{kept, new, open};
 use crate::journal::{Journal, Posted, Sqlite, StoreError, Wanted, WantedWatch, WantedWhy};
 use crate::process::Timestamp;
 use crate::run::{Log, Mail, Nap, ParkedLog, system_time};
@@ -18,7 +18,7 @@ fn mail(id: &str) -> Mail {
 /// Begins a run with two records, and parks it.
 fn park(store: &Sqlite, id: &str, nap: Nap) -> Box<dyn ParkedLog> {
     let mut log = begin(store, id);
-    let parked = log.park(&nap).unwrap();
+    let parked = kept(log.park(&nap));
     store.flush().unwrap();
     parked
 }
@@ -128,7 +128,7 @@ fn a_run_that_goes_on_is_no_longer_parked() {
     let (mut log, _) = parked.recover().unwrap();
     let _ = log.append(b"three");
     // Parked and back before that was written.
-    let (mut log, _) = log.park(&FOR_EVER).unwrap().recover().unwrap();
+    let (mut log, _) = kept(log.park(&FOR_EVER)).recover().unwrap();
     let _ = log.append(b"four");
     one.flush().unwrap();
     assert!(!two.run("run").unwrap().unwrap().parked);

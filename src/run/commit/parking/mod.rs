@@ -40,6 +40,12 @@
 //! - **I3** The locks are taken in this order: commit lock, kernel's list, residence. None is held
 //!   while a run is recovered.
 //!
+//! A log of which nothing stays ([`Parking::Gone`]) changes step 2: the entry leaves the kernel's
+//! list, and this host no longer owns the run. Those who hold a handle, or ask for the id, recover
+//! it by [`Kernel::recover_by`]; its journal says when it is due. Whoever waits for its outcome
+//! hears it if this host recovers the run ([`gone`]). A handle of a run that another host has by
+//! then finds no run.
+//!
 //! A timer names its run by id ([`Timer`]): those that were set before a run was parked find it
 //! afterwards, and recover it on a thread of their own if it is due.
 //!
@@ -47,6 +53,7 @@
 //! would stay, and it is the larger part. Recovering a run on the worker that fires its timer: it
 //! waits for a disk.
 
+pub(in crate::run) mod gone;
 pub(in crate::run) mod hold;
 pub(in crate::run) mod residence;
 pub(in crate::run) mod waking;
@@ -59,7 +66,7 @@ use super::run::{Inner, Run};
 use crate::base::Monotonic;
 use crate::base::brief::BriefGuard;
 use crate::process::{Micros, Problem, Timestamp, problem::kind};
-use crate::run::seam::log::{Durability, Log, Nap, ParkedLog};
+use crate::run::seam::log::{Durability, Log, Nap, ParkedLog, Parking};
 use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
 use crate::run::state::run_state::{Counts, RunTime, State};
@@ -268,9 +275,21 @@ impl Run {
         let awaited = inner.state.awaited();
         inner.log.awaits(awaited);
         let nap = self.nap(&inner.state, port.monotonic());
-        let Some(log) = inner.log.park(&nap) else { return false };
-        self.park_as(log, Monotonic(0), inner, port);
+        match inner.log.park(&nap) {
+            Some(Parking::Kept(log)) => self.park_as(log, Monotonic(0), inner, port),
+            Some(Parking::Gone) => self.go(inner, port),
+            None => return false,
+        }
         true
+    }
+
+    /// Steps 2 and 3 of a run of which nothing stays: its entry leaves the list.
+    fn go<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: BriefGuard<'_, Inner>, port: &mut P) {
+        let (state, log) = self.vacate(&mut inner, port);
+        self.kernel.put_gone(self, state.counts);
+        drop(inner);
+        drop(log);
+        self.end_tasks(&state, port);
     }
 
     /// What the journal notes of a run in this state that is parked now.
@@ -294,12 +313,15 @@ impl Run {
     ) {
         let is_closing = self.kernel.is_closing();
         let nap = self.nap(&inner.state, port.monotonic());
-        if was_parked
-            && !is_closing
-            && let Some(log) = inner.log.park(&nap)
-        {
-            let again = port.monotonic().saturating_add(WAKE_AGAIN);
-            return self.park_as(log, again, inner, port);
+        if was_parked && !is_closing {
+            match inner.log.park(&nap) {
+                Some(Parking::Kept(log)) => {
+                    let again = port.monotonic().saturating_add(WAKE_AGAIN);
+                    return self.park_as(log, again, inner, port);
+                }
+                Some(Parking::Gone) => return self.go(inner, port),
+                None => {}
+            }
         }
         let (state, log) = self.vacate(&mut inner, port);
         self.kernel.unregister(self);

@@ -64,7 +64,8 @@ impl RunHandle {
         if let Some(run) = &*self.0.run.lock() {
             return Some(Arc::clone(run));
         }
-        let run = self.0.kernel.wake(&self.0.id)?;
+        let (kernel, id) = (&self.0.kernel, &self.0.id);
+        let run = kernel.wake(id).or_else(|| kernel.wake_gone(id))?;
         let former = self.0.run.lock().replace(Arc::clone(&run));
         drop(former);
         Some(run)
