@@ -163,11 +163,12 @@ impl HeldRun {
 impl Drop for HeldRun {
     fn drop(&mut self) {
         let Some(mut parked) = self.parked.take() else { return };
+        // Before its timer can fire: it finds the run parked, and not still held.
+        let mut runs = self.kernel.shared().runs.lock();
         if let Some((due, _)) = parked.wakes.take() {
             let timer = || Timer::Due(Arc::clone(&self.id));
             self.kernel.with_port(|port| parked.wakes = Some((due, port.timer(due, timer()))));
         }
-        let mut runs = self.kernel.shared().runs.lock();
         let residency = runs.get_mut(&self.id);
         let abandoned = match residency {
             Some(residency @ Residency::Waking { abandoned: None, .. }) => {
