@@ -73,6 +73,7 @@ kinds! {
     QueueFull "queue-full" 429 "The queue of the concurrency group is full" "As many runs wait for a place in the group as its `queue-max` says. The run did not begin.";
     HostFault "host-fault" 500 "The server failed" "A defect of the server, or of what it runs on. The request id finds it in the server's log.";
     Deploying "deploying" 503 "The server is starting" "It deploys its workflows. Send the request again in a second.";
+    NotDeployed "not-deployed" 503 "The workflow is not deployed" "What the webhook starts has no active version now. Nothing has happened: send the delivery again later.";
     Draining "draining" 503 "The server is stopping" "It takes no new work. Send the request again to the next one.";
     JournalFailed "journal-failed" 503 "The journal cannot be used" "The server cannot read or write its data folder.";
     Unsure "unsure" 503 "It is not known whether it counts" "The act did not become durable in time. Send it again under the same idempotency key.";
@@ -157,6 +158,11 @@ impl ServeProblem {
             request_id: None,
             retry_after: None,
         }
+    }
+
+    /// Whether it is of a kind.
+    pub fn is(&self, kind: ProblemKind) -> bool {
+        self.kind == kind.word()
     }
 
     /// Says what is wrong with this request.

@@ -316,6 +316,18 @@ impl Service {
         self.load(Arc::new(version))
     }
 
+    /// Returns the active version of the workflow that a part of a body names.
+    pub(in crate::serve) fn deployed_for(&self, name: &str, pointer: &str) -> Answered<Deployed> {
+        self.deployed(name, None).map_err(|problem| {
+            if !problem.is(ProblemKind::Unknown) {
+                return problem;
+            }
+            ServeProblem::new(ProblemKind::DoesNotFit)
+                .part(pointer, format!("no version of a workflow `{name}` is active"))
+                .hint("`wfhost deploy FILE` deploys one; `GET /v1/workflows` lists them")
+        })
+    }
+
     fn load(&self, version: Arc<Version>) -> Answered<Deployed> {
         let components: BTreeMap<String, String> =
             serde_json::from_str(&version.components).map_err(|error| broken(&version, &error))?;

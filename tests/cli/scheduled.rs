@@ -163,7 +163,7 @@ fn a_schedule_of_the_api_is_written_fired_paused_and_filled_in() {
     let begins = Instant::now();
     let (status, made) = loop {
         let (status, made) = ask("PUT", "/mine", "If-None-Match: *\r\n", spec.clone());
-        if status != 404 || begins.elapsed() > Duration::from_secs(10) {
+        if status != 503 || begins.elapsed() > Duration::from_secs(10) {
             break (status, made);
         }
         // The folder's files are being deployed.

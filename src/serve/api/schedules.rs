@@ -241,7 +241,7 @@ fn check(service: &Service, name: &str, spec: &mut ScheduleSpec) -> Answered<()>
     }
     let table = spec.check().map_err(problem)?;
     spec.check_inputs(service.host.expressions()).map_err(problem)?;
-    let deployed = service.deployed(&spec.workflow, None)?;
+    let deployed = service.deployed_for(&spec.workflow, "/workflow")?;
     let wrong = |message: String| ServeProblem::new(ProblemKind::DoesNotFit).part("/inputs", message);
     let due = table.next(system_time()).unwrap_or_else(system_time);
     let inputs = spec.inputs_at(service.host.expressions(), &table, name, due).map_err(wrong)?;

@@ -161,6 +161,9 @@ pub(in crate::serve) async fn put(
     service
         .with_store(move |service| {
             check_change(service, &caller, &name)?;
+            if let Some(workflow) = &spec.starts {
+                let _ = service.deployed_for(workflow, "/starts")?;
+            }
             let (stored, is_new) = service.put_hook(&name, spec, API, caller.name(), expected)?;
             service.note(&caller, "webhooks.put", &name, None)?;
             let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };

@@ -205,10 +205,12 @@ impl Service {
         }
         let Deployed { version, workflow } = match self.deployed(workflow, None) {
             Ok(deployed) => deployed,
-            // The sender cannot know of it, and may send the delivery again.
             Err(problem) => {
-                let reason = problem.detail.unwrap_or(problem.title);
-                return Course::refused(id, unsure(), reason);
+                let reason = problem.detail.clone().unwrap_or_else(|| problem.title.clone());
+                // The sender cannot know of it, and may send the delivery again.
+                let not_deployed = || ServeProblem::new(ProblemKind::NotDeployed).retry_after(AGAIN_SECONDS);
+                let problem = if problem.is(ProblemKind::Unknown) { not_deployed() } else { problem };
+                return Course::refused(id, problem, reason);
             }
         };
         let notes = StartNotes {

@@ -156,6 +156,11 @@ async fn a_delivery_is_one_run_however_often_and_late_it_comes() {
     let put = server.api(Method::PUT, "/v1/webhooks/orders", &[], Some(spec)).await;
     assert_eq!(put.status, StatusCode::CREATED, "{}", put.text);
 
+    // What is not there is started by none.
+    let spec = described(folder.path(), json!({ "starts": "nosuch" }));
+    let put = server.api(Method::PUT, "/v1/webhooks/lost", &[], Some(spec)).await;
+    assert_eq!((put.status.as_u16(), &put.json()["errors"][0]["pointer"]), (422, &json!("/starts")), "{}", put.text);
+
     let first = server.delivers("orders", r#"{"id": 7}"#).await;
     assert_eq!((first.status, &first.json()["outcome"]), (StatusCode::ACCEPTED, &json!("started")));
     let run = first.json()["run"].as_str().unwrap().to_owned();
