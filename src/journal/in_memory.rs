@@ -236,7 +236,7 @@ impl Journal for InMemory {
     }
 
     fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        Ok(self.filtered(filter).len() as u64)
+        Ok((self.filtered(filter).len() as u64).min(filter.limit.map_or(u64::MAX, u64::from)))
     }
 
     fn put_component(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {

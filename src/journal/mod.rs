@@ -172,7 +172,7 @@ pub trait Journal: Send + Sync + 'static {
     /// Returns the runs that fit a filter, the newest first.
     fn list(&self, filter: &Filter) -> Result<Vec<Stored>, StoreError>;
 
-    /// Returns how many runs fit a filter, without its limit.
+    /// Returns how many runs fit a filter; it counts no further than its limit.
     fn count(&self, filter: &Filter) -> Result<u64, StoreError>;
 
     /// Returns the unfinished runs, the oldest first.

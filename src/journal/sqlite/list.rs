@@ -123,9 +123,10 @@ impl Sqlite {
     pub(super) fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
         let (clauses, values) = clauses(filter, true);
         let from = if filter.labels.is_empty() { "run" } else { "label CROSS JOIN run ON run.run = label.run" };
+        let limit = filter.limit.map_or(-1, i64::from);
         let db = self.0.reader();
         let count = db
-            .prepare_cached(&format!("SELECT count(*) FROM {from} {clauses}"))
+            .prepare_cached(&format!("SELECT count(*) FROM (SELECT 1 FROM {from} {clauses} LIMIT {limit})"))
             .and_then(|mut select| select.query_row(params_from_iter(values), |row| row.get::<_, i64>(0)));
         count.map(i64::cast_unsigned).map_err(sqlite(self.0.path()))
     }

@@ -2,7 +2,7 @@
 
 use super::acts::check_signal;
 use super::jobs::JobView;
-use super::runs::{ListParams, filter};
+use super::runs::{ListParams, filter, of_version};
 use crate::journal::Filter;
 use crate::serve::access::{Caller, Scope};
 use crate::serve::body::{JsonBody, object};
@@ -89,6 +89,9 @@ pub struct BatchFilter {
     pub state: Option<String>,
     /// The name of the workflow.
     pub workflow: Option<String>,
+    /// The number of a version of that workflow.
+    #[schema(minimum = 1)]
+    pub version: Option<u64>,
     /// A label, as `key=value`; several are separated by commas.
     pub label: Option<String>,
     /// What the id begins with.
@@ -222,8 +225,8 @@ fn selected(service: &Service, caller: &Caller, body: &NewBatch) -> Answered<(Ve
 
 impl BatchFilter {
     fn is_empty(&self) -> bool {
-        let Self { state, workflow, label, q, created_after, created_before } = self;
-        [state, workflow, label, q, created_after, created_before].iter().all(|given| given.is_none())
+        let Self { state, workflow, version, label, q, created_after, created_before } = self;
+        version.is_none() && [state, workflow, label, q, created_after, created_before].iter().all(|it| it.is_none())
     }
 }
 
@@ -236,9 +239,11 @@ pub(super) fn fitting(
     ended: Option<bool>,
     runs_max: usize,
 ) -> Answered<(Vec<String>, bool)> {
-    let BatchFilter { state, workflow, label, q, created_after, created_before } = given;
-    let params = ListParams { state, workflow, label, q, created_after, created_before, ..ListParams::default() };
+    let BatchFilter { state, workflow, version, label, q, created_after, created_before } = given;
+    let params =
+        ListParams { state, workflow, version, label, q, created_after, created_before, ..ListParams::default() };
     let (mut filter, _) = filter(&params)?;
+    of_version(service, caller, &params, &mut filter)?;
     if params.state.is_none() {
         filter.ended = ended;
     }

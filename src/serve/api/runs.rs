@@ -323,6 +323,9 @@ pub struct ListParams {
     pub state: Option<String>,
     /// The name of the workflow.
     pub workflow: Option<String>,
+    /// The number of a version of that workflow.
+    #[param(minimum = 1)]
+    pub version: Option<u64>,
     /// A label, as `key=value`; several are separated by commas.
     pub label: Option<String>,
     /// What the id begins with.
@@ -364,6 +367,7 @@ pub(in crate::serve) async fn list(
     caller.workflows().clone_into(&mut filter.workflows);
     service
         .with_store(move |service| {
+            of_version(service, &caller, &params, &mut filter)?;
             filter.after = last.map(|last| last.place(service)).transpose()?;
             filter.limit = Some(limit + 1);
             let found = service.store.list(&filter)?;
@@ -375,14 +379,21 @@ pub(in crate::serve) async fn list(
         .await
 }
 
+/// Runs that are counted: beyond, to count them would take as long as to read them.
+const COUNT_MAX: u32 = 10_000;
+
 /// How many runs there are.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
 pub struct RunCount {
-    /// Their number.
+    /// Their number, at most 10,000.
     pub count: u64,
+    /// There are more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub at_least: bool,
 }
 
-/// Counts runs.
+/// Counts runs, up to 10,000.
 #[utoipa::path(get, path = "/v1/runs/count", tag = "runs", params(ListParams),
     responses((status = 200, body = RunCount),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
@@ -392,7 +403,7 @@ pub(in crate::serve) async fn count(
     caller: Caller,
     Params(params): Params<ListParams>,
 ) -> Answered<Json<RunCount>> {
-    let (filter, _) = filter(&params)?;
+    let (mut filter, _) = filter(&params)?;
     query::limit(params.limit)?;
     if !caller.may_touch_all() {
         match &filter.name {
@@ -403,10 +414,28 @@ pub(in crate::serve) async fn count(
             }
         }
     }
-    service.with_store(move |service| Ok(Json(RunCount { count: service.store.count(&filter)? }))).await
+    service
+        .with_store(move |service| {
+            of_version(service, &caller, &params, &mut filter)?;
+            filter.limit = Some(COUNT_MAX + 1);
+            let count = service.store.count(&filter)?;
+            let at_least = count > u64::from(COUNT_MAX);
+            Ok(Json(RunCount { count: count.min(COUNT_MAX.into()), at_least }))
+        })
+        .await
 }
 
-/// The filter of a list, and a text that differs for each.
+/// Adds the version that is asked for to the filter of a list.
+pub(super) fn of_version(service: &Service, caller: &Caller, params: &ListParams, filter: &mut Filter) -> Answered<()> {
+    let Some(number) = query::number("version", params.version)? else { return Ok(()) };
+    let name = params.workflow.as_deref().ok_or_else(|| query::unfit("version", "it needs `workflow`"))?;
+    let version = if caller.may_touch(name) { service.store.version(name, number)? } else { None };
+    let version = version.ok_or_else(|| ServeProblem::unknown(format_args!("version {number} of `{name}`")))?;
+    filter.version = Some(version.row);
+    Ok(())
+}
+
+/// The filter of a list but for its version, and a text that differs for each.
 pub(super) fn filter(params: &ListParams) -> Answered<(Filter, String)> {
     let mut filter = Filter {
         name: params.workflow.clone(),
@@ -424,10 +453,15 @@ pub(super) fn filter(params: &ListParams) -> Answered<(Filter, String)> {
         Some(word) => match EndStatus::named(word) {
             Some(status) => filter.status = Some(status),
             None => {
-                return Err(ServeProblem::new(ProblemKind::DoesNotFit).part(
-                    "state",
-                    "it is unfinished, queued, ended, damaged, succeeded, failed, cancelled or timed-out",
-                ));
+                let states = "it is unfinished, queued, ended, damaged, succeeded, failed, cancelled or timed-out";
+                let problem = ServeProblem::new(ProblemKind::DoesNotFit).part("state", states);
+                return Err(match word {
+                    "running" | "waiting" | "paused" => problem.hint(
+                        "what a run does changes with each step: `unfinished` lists those that may do it, and \
+                         `GET /v1/inbox` those that wait for a person",
+                    ),
+                    _ => problem,
+                });
             }
         },
     }
@@ -446,6 +480,7 @@ pub(super) fn filter(params: &ListParams) -> Answered<(Filter, String)> {
         (
             &params.state,
             &params.workflow,
+            &params.version,
             &params.label,
             &params.q,
             time(filter.created_min),

@@ -304,7 +304,7 @@ fn rows(runs: &Runs, wanted: &ListWanted<'_>) -> Result<Listed, CommandError> {
     if let Some(state) = state {
         rows.retain(|row| row.state == Some(state.name()));
     }
-    let count = if is_exact { runs.store.count(&filter)? } else { rows.len() as u64 };
+    let count = if is_exact { runs.store.count(&Filter { limit: None, ..filter })? } else { rows.len() as u64 };
     if let Some(limit) = wanted.limit {
         rows.truncate(limit as usize);
     }

@@ -57,6 +57,13 @@ async fn a_retry_takes_another_version() {
     let retried = server.posts("/v1/runs/bad/retry?wait=30s", json!({ "version": version, "run-id": "good" })).await;
     assert_eq!(retried.is(200)["outputs"]["got"], "hidden");
     assert_eq!(server.gets("/v1/runs/good").await.is(200)["version"], version);
+    // Lists and counts tell the versions apart.
+    let path = format!("/v1/runs?workflow=flaky&version={version}");
+    let listed = server.gets(&path).await.is(200);
+    assert_eq!((listed["runs"].as_array().unwrap().len(), &listed["runs"][0]["id"]), (1, &json!("good")));
+    assert_eq!(server.gets("/v1/runs/count?workflow=flaky&version=1").await.is(200), json!({ "count": 1 }));
+    assert_eq!(server.gets("/v1/runs?version=1").await.problem(), (422, "does-not-fit".to_owned()));
+    assert_eq!(server.gets("/v1/runs?workflow=flaky&version=9").await.problem(), (404, "unknown".to_owned()));
     // Without it, the run's own version is used, though another one is active.
     let same = server.posts("/v1/runs/bad/retry?wait=30s", json!({ "run-id": "same" })).await.is(200);
     assert_eq!(same["status"], "failed");
