@@ -72,6 +72,14 @@ pub struct DurableRecords {
 }
 
 impl DurableRecords {
+    /// Waits until the record of this number is durable, or the end of a run that has one fewer. A
+    /// run of another host has none here.
+    pub async fn reach(&mut self, record: u64) {
+        while self.receiver.as_ref().is_some_and(|receiver| *receiver.borrow() < record) {
+            self.more().await;
+        }
+    }
+
     /// Waits until more records are durable than when this was last asked, or were when the
     /// watching began. A run of another host never has more here.
     pub async fn more(&mut self) {

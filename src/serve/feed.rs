@@ -10,18 +10,22 @@ use super::outgoing::{Gone, Outgoing};
 use super::problem::{Answered, ProblemKind, ServeProblem};
 use super::service::Service;
 use super::shown::Shown;
+use super::tail::{Step, Tail};
 use axum::http::{HeaderValue, header};
 use axum::response::Response;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 
 /// Records that are read at a time, and their bytes: so much may wait for each reader, twice.
 const PAGE: (usize, usize) = (1_000, 64 << 10);
 
-/// How long events gather before they are sent: so a busy run costs a write for many.
+/// How long events gather before they are sent, so that a busy run costs a write for many; for each
+/// stream that is open; and at most.
 const GATHER: Duration = Duration::from_millis(20);
+const GATHER_FOR_EACH: Duration = Duration::from_micros(50);
+const GATHER_MAX: Duration = Duration::from_millis(100);
 
 /// How often a comment is sent, so that a reader and what is between notice a break.
 const COMMENT_EVERY: Duration = Duration::from_secs(15);
@@ -70,53 +74,83 @@ pub(in crate::serve) const NDJSON: &str = "application/x-ndjson";
 async fn send_events(
     service: &Arc<Service>,
     caller: &Caller,
-    (run, mut shown, name): (&str, Shown, &str),
+    (run, mut shown, name): (&str, Shown, &'static str),
     out: &Outgoing,
 ) -> Result<(), Gone> {
     out.send(Bytes::from_static(b"retry: 2000\n\n")).await?;
     // Before the first reading: what comes afterwards is noticed.
     let mut more = service.host.watch_durable(run);
     let mut validity = caller.validity();
+    // Once the reader has come to the end of a run of this host.
+    let mut tail: Option<Arc<Tail>> = None;
+    // Where it is in step with the other readers.
+    let mut until = None;
     loop {
         out.ready().await?;
-        let reading = READING.acquire().await;
         if !validity.lasts(service).await {
             return out.send(unauthenticated()).await;
         }
-        let read = match read(service, run, shown).await {
+        let step = match &tail {
+            Some(tail) if until.is_none() => tail.step(service, (run, name), shown.next).await,
+            _ => Ok(Step::Alone(until)),
+        };
+        let read = match step {
+            Ok(Step::Shared(part)) => {
+                shown.next = part.next;
+                out.send(part.bytes).await?;
+                if !part.is_full {
+                    wait(service, run, (more.as_mut(), shown.next), out).await?;
+                }
+                continue;
+            }
+            Ok(Step::Own(read)) => Ok(read),
+            Ok(Step::Alone(to)) => {
+                until = to;
+                read_to(service, run, shown, to).await
+            }
+            Err(problem) => Err(problem),
+        };
+        let read = match read {
             Ok(read) => read,
             Err(problem) => {
                 let _ = out.send(event("problem", None, &serde_json::json!(problem).to_string())).await;
                 return Ok(());
             }
         };
-        shown = read.shown;
-        if !read.texts.is_empty() {
-            let mut bytes = BytesMut::new();
-            for (index, (number, text)) in read.texts.iter().enumerate() {
-                // Of several events of one record the last has the id: a break repeats some, and
-                // loses none.
-                let is_last = read.texts.get(index + 1).is_none_or(|(next, _)| next != number);
-                bytes.put(event(name, is_last.then_some(*number), text));
-            }
-            out.send_own(bytes.freeze()).await?;
+        let Read { shown: after, texts, row, has_ended, is_whole, turn, .. } = read;
+        shown = after;
+        until = until.filter(|until| shown.next <= *until);
+        if !texts.is_empty() {
+            out.send_own(written(name, &texts)).await?;
         }
-        drop(reading);
+        drop((texts, turn));
         let is_over = shown.last().is_some_and(|last| shown.next > last);
-        if is_over || read.has_ended && read.is_whole {
+        if is_over || has_ended && is_whole {
             let end = serde_json::json!({ "run": run }).to_string();
             return out.send(event("end", None, &end)).await;
         }
-        if read.is_whole {
-            wait(service, run, more.as_mut(), out).await?;
+        if is_whole {
+            let is_shared = shown.is_everything() && more.is_some() && service.host.run_of(run).is_some();
+            tail = row.filter(|_| is_shared).map(|row| service.tails.of(row));
+            wait(service, run, (more.as_mut(), shown.next), out).await?;
         }
     }
+}
+
+/// Events with this name, each with the number of its record. Of several events of one record the
+/// last has the id: a break repeats some, and loses none.
+pub(in crate::serve) fn written(name: &str, texts: &[(u64, String)]) -> Bytes {
+    let mut bytes = BytesMut::new();
+    for (index, (number, text)) in texts.iter().enumerate() {
+        let is_last = texts.get(index + 1).is_none_or(|(next, _)| next != number);
+        bytes.put(event(name, is_last.then_some(*number), text));
+    }
+    bytes.freeze()
 }
 
 async fn send_lines(service: &Arc<Service>, run: &str, mut shown: Shown, out: &Outgoing) -> Result<(), Gone> {
     loop {
         out.ready().await?;
-        let reading = READING.acquire().await;
         let read = match read(service, run, shown).await {
             Ok(read) => read,
             // Nobody takes what was sent for all there is.
@@ -133,31 +167,31 @@ async fn send_lines(service: &Arc<Service>, run: &str, mut shown: Shown, out: &O
         if !bytes.is_empty() {
             out.send_own(bytes.freeze()).await?;
         }
-        drop(reading);
         if read.is_whole || shown.last().is_some_and(|last| shown.next > last) {
             return Ok(());
         }
     }
 }
 
-/// Waits until the run may have more records.
+/// Waits until the run may have the record of this number, or has ended before it.
 async fn wait(
     service: &Arc<Service>,
     run: &str,
-    more: Option<&mut crate::host::DurableRecords>,
+    (more, next): (Option<&mut crate::host::DurableRecords>, u64),
     out: &Outgoing,
 ) -> Result<(), Gone> {
     let is_here = service.host.run_of(run).is_some();
     let changed = async {
         match more {
-            Some(more) if is_here => more.more().await,
+            Some(more) if is_here => more.reach(next).await,
             _ => tokio::time::sleep(POLL_EVERY).await,
         }
     };
     tokio::pin!(changed);
     tokio::select! {
         () = &mut changed => {
-            tokio::time::sleep(GATHER).await;
+            let streams = u32::try_from(service.open_streams()).unwrap_or(u32::MAX);
+            tokio::time::sleep((GATHER + GATHER_FOR_EACH * streams).min(GATHER_MAX)).await;
             Ok(())
         }
         () = out.closed() => Err(Gone),
@@ -171,36 +205,66 @@ async fn wait(
 }
 
 /// What was read of a run at one time.
-struct Read {
-    shown: Shown,
+pub(in crate::serve) struct Read {
+    pub(in crate::serve) shown: Shown,
     /// What is shown, with the numbers of the records.
-    texts: Vec<(u64, String)>,
+    pub(in crate::serve) texts: Vec<(u64, String)>,
+    /// The run's row in the journal, once it is durable.
+    pub(in crate::serve) row: Option<u64>,
     /// The run had ended before.
     has_ended: bool,
     /// There was no further record.
     is_whole: bool,
+    /// A page was full: there may be more.
+    pub(in crate::serve) is_full: bool,
+    /// Of [`READING`]: until it is sent, or counts as held.
+    turn: SemaphorePermit<'static>,
 }
 
 /// Reads records, and whether the run had ended before.
-async fn read(service: &Arc<Service>, run: &str, mut shown: Shown) -> Answered<Read> {
+pub(in crate::serve) async fn read(service: &Arc<Service>, run: &str, shown: Shown) -> Answered<Read> {
+    read_to(service, run, shown, None).await
+}
+
+/// Reads records up to a number.
+async fn read_to(service: &Arc<Service>, run: &str, shown: Shown, to: Option<u64>) -> Answered<Read> {
+    let turn = READING.acquire().await.expect("invariant: it is never closed");
     let id = run.to_owned();
     service
         .with_store(move |service| {
             let stored = service.store.run(&id)?;
             let is_here = service.host.run_of(&id).is_some();
-            let has_ended = match stored {
-                Some(stored) => stored.ended.is_some(),
-                // Begun here, and not durable yet.
-                None if is_here => return Ok(Read { shown, texts: Vec::new(), has_ended: false, is_whole: true }),
-                None => return Err(ServeProblem::unknown(format_args!("run `{id}`"))),
+            let nothing = Read {
+                shown,
+                texts: Vec::new(),
+                row: stored.as_ref().map(|stored| stored.row),
+                has_ended: stored.as_ref().is_some_and(|stored| stored.ended.is_some()),
+                is_whole: true,
+                is_full: false,
+                turn,
             };
-            let records = service.records_within(&id, shown.next, PAGE)?;
+            match stored {
+                Some(_) => {}
+                // Begun here, and not durable yet.
+                None if is_here => return Ok(nothing),
+                None => return Err(ServeProblem::unknown(format_args!("run `{id}`"))),
+            }
+            let Read { mut shown, .. } = nothing;
+            let most = to.map_or(PAGE.0, |to| PAGE.0.min((to + 1).saturating_sub(shown.next) as usize));
+            let records = service.records_within(&id, shown.next, (most, PAGE.1))?;
             let mut texts = Vec::new();
             for record in &records {
                 let number = shown.next;
                 texts.extend(shown.take(record).into_iter().map(|text| (number, text)));
             }
-            Ok(Read { shown, texts, has_ended, is_whole: records.is_empty() })
+            let bytes: usize = texts.iter().map(|(_, text)| text.len()).sum();
+            Ok(Read {
+                shown,
+                texts,
+                is_whole: records.is_empty(),
+                is_full: bytes >= PAGE.1 / 2 || records.len() >= most,
+                ..nothing
+            })
         })
         .await
 }

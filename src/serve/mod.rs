@@ -39,6 +39,7 @@ pub mod schedule;
 pub mod server;
 mod service;
 mod shown;
+mod tail;
 mod view;
 
 pub use problem::{ProblemKind, ServeProblem};

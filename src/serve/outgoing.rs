@@ -100,8 +100,7 @@ impl Outgoing {
 
     /// Sends bytes of this reader alone: they count until they have left.
     pub(in crate::serve) async fn send_own(&self, bytes: Bytes) -> Result<(), Gone> {
-        let kib = u32::try_from(bytes.len() >> 10).unwrap_or(u32::MAX).saturating_add(1).min(HELD_KIB);
-        let room = timeout(STALL_MAX, HELD.acquire_many(kib)).await;
+        let room = timeout(STALL_MAX, HELD.acquire_many(kib(bytes.len()))).await;
         let Ok(Ok(room)) = room else { return Err(Gone) };
         self.send(Bytes::from_owner(Held { bytes, _room: room })).await
     }
@@ -116,7 +115,19 @@ fn stall_max() -> Duration {
     if HELD.available_permits() < HELD_KIB as usize / 2 { STALL_SCARCE_MAX } else { STALL_MAX }
 }
 
-/// Bytes that are on their way to a reader.
+/// How many KiB of [`HELD_KIB`] so many bytes take.
+pub(in crate::serve) fn kib(bytes: usize) -> u32 {
+    u32::try_from(bytes >> 10).unwrap_or(u32::MAX).saturating_add(1).min(HELD_KIB)
+}
+
+/// Bytes that readers share: they count once, until the last has taken them. `None` if there is no
+/// room for them.
+pub(in crate::serve) fn held_at_once(bytes: Bytes) -> Option<Bytes> {
+    let room = HELD.try_acquire_many(kib(bytes.len())).ok()?;
+    Some(Bytes::from_owner(Held { bytes, _room: room }))
+}
+
+/// Bytes that are on their way to readers.
 struct Held {
     bytes: Bytes,
     _room: SemaphorePermit<'static>,

@@ -97,6 +97,7 @@ pub struct Service {
     pub(in crate::serve) jobs: super::job::Working,
     pub(in crate::serve) changes: super::changes::Changes,
     pub(in crate::serve) folds: super::folds::Folds,
+    pub(in crate::serve) tails: super::tail::Tails,
     /// Where pages of logs ended.
     pub(in crate::serve) log_folds: super::folds::Folds,
     pub(in crate::serve) requests: Requests,
@@ -135,6 +136,7 @@ impl Service {
             jobs: super::job::Working::default(),
             changes: super::changes::Changes::default(),
             folds: super::folds::Folds::default(),
+            tails: super::tail::Tails::default(),
             log_folds: super::folds::Folds::default(),
             requests: Requests::default(),
             #[cfg(feature = "otlp")]

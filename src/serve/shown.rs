@@ -102,6 +102,12 @@ impl Shown {
         Self { next: 1, wanted, lines: Some(Box::default()) }
     }
 
+    /// Whether all of each record is shown, so that all who follow the run are shown the same.
+    pub(in crate::serve) fn is_everything(&self) -> bool {
+        let Wanted { from: _, to, pid, kinds, text, encoded } = &self.wanted;
+        self.lines.is_none() && to.is_none() && pid.is_none() && kinds.is_none() && text.is_none() && !encoded
+    }
+
     /// The number of the last record that is wanted.
     pub(in crate::serve) fn last(&self) -> Option<u64> {
         self.wanted.to

@@ -3,6 +3,7 @@
 use super::{Event, Following, Server};
 use crate::serve::access::Scope;
 use serde_json::json;
+use std::sync::Arc;
 
 /// Reads until a run has a state, and returns all events.
 async fn until(stream: &mut Following, run: &str, state: &str) -> Vec<Event> {
@@ -143,5 +144,46 @@ async fn streams_end_with_their_token() {
     for mut stream in streams {
         let told = stream.next().await.expect("an event");
         assert_eq!((told.name.as_str(), &told.data["kind"]), ("problem", &json!("unauthenticated")), "{told:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn readers_of_one_run_in_step_or_not_miss_and_repeat_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Arc::new(Server::new(folder.path()));
+    let ticks = "name: ticks\nsteps: [{ id: tick, for-each: \"${ [range(300)] }\", max-parallel: 1, wait: 2ms }]\n";
+    server.deploys(ticks);
+    server.begins("ticks", "ticks", json!({})).await;
+    let mut readers = tokio::task::JoinSet::new();
+    for number in 0..40_u64 {
+        let server = Arc::clone(&server);
+        readers.spawn(async move {
+            // They come one after the other, and some begin in the middle, or want only some.
+            tokio::time::sleep(std::time::Duration::from_millis(number * 5)).await;
+            let path = match number % 4 {
+                3 => "/v1/runs/ticks/events?from=20".to_owned(),
+                2 => "/v1/runs/ticks/events?kind=started,died".to_owned(),
+                _ => "/v1/runs/ticks/events".to_owned(),
+            };
+            let mut stream = server.follows(None, &path, &[]).await;
+            let (mut ids, mut kinds) = (Vec::new(), Vec::new());
+            while let Some(event) = stream.next().await {
+                kinds.push(event.data["kind"].as_str().unwrap_or_default().to_owned());
+                ids.extend(event.id.map(|id| id.parse::<u64>().unwrap()));
+                if event.name == "end" {
+                    return (number, ids, kinds);
+                }
+            }
+            panic!("reader {number} has no end after {:?}", ids.last());
+        });
+    }
+    let all = readers.join_all().await;
+    let last = server.gets("/v1/runs/ticks").await.is(200)["records"].as_u64().unwrap();
+    for (number, ids, kinds) in all {
+        match number % 4 {
+            2 => assert!(kinds.iter().all(|kind| ["started", "died", ""].contains(&kind.as_str())), "{kinds:?}"),
+            3 => assert_eq!(ids, (20..=last).collect::<Vec<_>>(), "reader {number}"),
+            _ => assert_eq!(ids, (1..=last).collect::<Vec<_>>(), "reader {number}"),
+        }
     }
 }
