@@ -81,7 +81,7 @@ async fn send_events(
     // Before the first reading: what comes afterwards is noticed.
     let mut more = service.host.watch_durable(run);
     let mut validity = caller.validity();
-    // Once the reader has come to the end of a run of this host.
+    // Of a run of this host.
     let mut tail: Option<Arc<Tail>> = None;
     // Where it is in step with the other readers.
     let mut until = None;
@@ -129,9 +129,13 @@ async fn send_events(
             let end = serde_json::json!({ "run": run }).to_string();
             return out.send(event("end", None, &end)).await;
         }
+        let is_shared = shown.is_everything() && more.is_some() && service.host.run_of(run).is_some();
+        match row.filter(|_| is_shared) {
+            Some(row) if tail.is_none() => tail = Some(service.tails.of(row)),
+            Some(_) => {}
+            None => tail = None,
+        }
         if is_whole {
-            let is_shared = shown.is_everything() && more.is_some() && service.host.run_of(run).is_some();
-            tail = row.filter(|_| is_shared).map(|row| service.tails.of(row));
             wait(service, run, (more.as_mut(), shown.next), out).await?;
         }
     }

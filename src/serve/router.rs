@@ -3,8 +3,8 @@
 use super::access::{Scope, guard};
 use super::api::{
     acts, batches, checks, components, deploy, events, host, host_trace, inbox, jobs, links, metrics, outcome, parts,
-    problems, replay, reruns, runs, schedule_acts, schedules, sessions, timeline, tokens, upgrades, webhooks,
-    workflows,
+    problems, replay, reruns, run_lists, runs, schedule_acts, schedules, sessions, timeline, tokens, upgrades,
+    webhooks, workflows,
 };
 use super::hook::receive;
 use super::problem::{ProblemKind, ServeProblem};
@@ -119,8 +119,8 @@ fn run_routes(routes: Routes) -> Routes {
     use Scope::{RunsAct, RunsPayloads, RunsRead, RunsResolve, RunsStart};
     routes
         .scope(RunsStart, routes!(runs::start))
-        .scope(RunsRead, routes!(runs::list))
-        .scope(RunsRead, routes!(runs::count))
+        .scope(RunsRead, routes!(run_lists::list))
+        .scope(RunsRead, routes!(run_lists::count))
         .scope(RunsRead, routes!(runs::show))
         .scope(RunsAct, routes!(runs::remove))
         .scope(RunsRead, routes!(outcome::outcome))

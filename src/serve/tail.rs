@@ -1,10 +1,9 @@
 //! The last events of runs that several readers follow: they are read and written as text once, and
 //! all these readers are sent the same bytes.
 //!
-//! Readers that have come to the end of a run go on in step: what one of them reads from a record on
-//! is what the others are sent who want it from that record on. A reader that is not in step, or
-//! that wants only some of the records, reads by itself; one that stands within what was shared
-//! reads to its end, and is in step.
+//! Readers go on in step: what one of them reads from a record on is what the others are sent who
+//! want it from that record on. A reader that is behind, or that wants only some of the records,
+//! reads by itself; one that stands within what was shared reads to its end, and is in step.
 //!
 //! What is shared counts as held by its readers, once, until the last of them has taken it. What is
 //! kept for those who are some steps behind has a bound of its own ([`KEPT_KIB`]) besides: where

@@ -2,7 +2,7 @@
 
 use super::acts::check_signal;
 use super::jobs::JobView;
-use super::runs::{ListParams, filter, of_version};
+use super::run_lists::{ListParams, filter, of_version};
 use crate::journal::Filter;
 use crate::serve::access::{Caller, Scope};
 use crate::serve::body::{JsonBody, object};

@@ -18,6 +18,7 @@ pub mod parts;
 pub mod problems;
 pub mod replay;
 pub mod reruns;
+pub mod run_lists;
 pub mod runs;
 pub mod schedule_acts;
 pub mod schedules;
