@@ -220,3 +220,27 @@ fn of_a_million_sleeps_none_is_lost() {
     let _ = scheduler.shutdown(Duration::from_secs(10));
     kernel.detach();
 }
+
+/// Runs are held before their first step, and until their timers are due, which fire while the runs
+/// are let go.
+#[test]
+fn of_held_runs_that_are_let_go_when_they_are_due_none_sleeps_on() {
+    let kernel = Kernel::new(Clock::system());
+    kernel.park_when(ParkingPolicy { after: FAR, resident_max: usize::MAX });
+    let scheduler = Scheduler::start(Arc::new(kernel.clone()), &Config { workers: 2, ..Config::default() }).unwrap();
+    kernel.attach(scheduler.handle());
+    let root = sleeper(20_000);
+    for round in 0..4 {
+        let id = |n: usize| format!("run-{}", round * 1_000 + n);
+        let runs: Vec<RunHandle> = (0..1_000).map(|n| start(&kernel, &id(n), &root, &Parkable::default())).collect();
+        let held: Vec<_> = (0..1_000).filter_map(|n| kernel.hold(&id(n)).ok()).collect();
+        assert!(!held.is_empty(), "all of them were busy");
+        std::thread::sleep(Duration::from_millis(50));
+        drop(held);
+        for run in &runs {
+            assert!(run.wait_for(Duration::from_secs(30)).is_some(), "{} sleeps on", run.id());
+        }
+    }
+    let _ = scheduler.shutdown(Duration::from_secs(10));
+    kernel.detach();
+}

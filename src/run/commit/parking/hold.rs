@@ -19,12 +19,15 @@ use crate::run::state::outstanding::Pending;
 use crate::scheduler::Port;
 use std::sync::Arc;
 
-/// A run that is held. When this is dropped, the run is parked.
+/// A run that is held. When this is dropped, it is parked, and one that was in memory goes on: it
+/// may have had something to do.
 pub struct HeldRun {
     kernel: Kernel,
     id: Arc<str>,
     /// `None` once it was recovered.
     parked: Option<Box<Parked>>,
+    /// It was in memory.
+    was_resident: bool,
     done: Arc<Once<()>>,
 }
 
@@ -57,6 +60,7 @@ impl Kernel {
     /// # Errors
     /// Says why it cannot be held.
     pub fn hold(&self, id: &str) -> Result<HeldRun, NotHeld> {
+        let mut was_resident = false;
         loop {
             let mut runs = self.shared().runs.lock();
             let (known, residency) = match runs.get_key_value(id).map(|(known, _)| Arc::clone(known)) {
@@ -78,6 +82,7 @@ impl Kernel {
                     let mut left = Err(NotHeld::Busy);
                     self.with_port(|port| left = run.leave(port));
                     left?;
+                    was_resident = true;
                 }
                 Residency::Parked(_) => {
                     let done = Arc::new(Once::new());
@@ -87,7 +92,7 @@ impl Kernel {
                     };
                     drop(runs);
                     parked.disarm(self);
-                    return Ok(HeldRun { kernel: self.clone(), id: known, parked: Some(parked), done });
+                    return Ok(HeldRun { kernel: self.clone(), id: known, parked: Some(parked), was_resident, done });
                 }
             }
         }
@@ -165,10 +170,11 @@ impl Drop for HeldRun {
         let Some(mut parked) = self.parked.take() else { return };
         // Before its timer can fire: it finds the run parked, and not still held.
         let mut runs = self.kernel.shared().runs.lock();
-        if let Some((due, _)) = parked.wakes.take() {
-            let timer = || Timer::Due(Arc::clone(&self.id));
-            self.kernel.with_port(|port| parked.wakes = Some((due, port.timer(due, timer()))));
-        }
+        let due = parked.wakes.take().map(|(due, _)| due);
+        self.kernel.with_port(|port| {
+            let due = if self.was_resident { Some(port.monotonic()) } else { due };
+            parked.wakes = due.map(|due| (due, port.timer(due, Timer::Due(Arc::clone(&self.id)))));
+        });
         let residency = runs.get_mut(&self.id);
         let abandoned = match residency {
             Some(residency @ Residency::Waking { abandoned: None, .. }) => {

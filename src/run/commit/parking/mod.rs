@@ -33,7 +33,8 @@
 //!    disk.
 //! 7. Whoever changes what a run is recovered with *holds* it ([`hold`]): that is step 5, with the
 //!    change before the recovery. A run in memory is parked for it, even if it is not quiet, when
-//!    no call of it is at a handler and all of it is durable: its records then have all of it.
+//!    no call of it is at a handler and all of it is durable: its records then have all of it. So
+//!    it is recovered also if nothing is changed: otherwise nobody would step it.
 //!
 //! - **I1** For an id there is at most one run that is not parked.
 //! - **I2** An acknowledged act stands in the records before 2, or is applied by the run of 5.
@@ -303,8 +304,8 @@ impl Run {
     }
 
     /// Returns a run to where it was before its recovery, since the scheduler refused one of its
-    /// processes; nothing has been recorded since. One that was parked is parked again, and its
-    /// timers wait for a while. Any other one, and each if the host stops, is no longer owned.
+    /// processes; nothing has been recorded since. One that was parked is parked again, and recovered
+    /// after a while. Any other one, and each if the host stops, is no longer owned.
     pub(in crate::run) fn return_refused<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         was_parked: bool,
@@ -332,7 +333,8 @@ impl Run {
         self.end_tasks(&state, port);
     }
 
-    /// Parks the run with this log. No timer recovers it before `earliest`, by the host's clock.
+    /// Parks the run with this log. It is recovered when its first timer is due; if `earliest` is
+    /// not 0, then, by the host's clock.
     fn park_as<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         log: Box<dyn ParkedLog>,
@@ -342,6 +344,8 @@ impl Run {
     ) {
         let (state, gone) = self.vacate(&mut inner, port);
         let due = state.timers.next_due().map(|due| self.host_time(due).max(earliest));
+        // One that was refused may have something to do besides.
+        let due = if earliest > Monotonic(0) { Some(earliest) } else { due };
         let parked = Parked {
             spec: self.kernel.shared_spec_of(&self.config),
             log,
