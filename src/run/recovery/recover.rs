@@ -137,6 +137,7 @@ impl Kernel {
         let config = RunConfig::new(&started, root, programs, effects, sink);
         let mut snapshots = Snapshots::of(&*log, &state, &recovered.pasts);
         let is_woken = from_parked.is_some();
+        let is_restless = from_parked.as_ref().is_some_and(|from_parked| from_parked.is_restless);
         let (outcome, clock_offset) =
             from_parked.map(|from_parked| (from_parked.outcome, from_parked.clock_offset)).unzip();
         // Of a run that was parked and left nothing here, some may wait for the outcome.
@@ -162,7 +163,7 @@ impl Kernel {
                 snapshots.report(&run);
                 run.start_recovered(port, inner, recovered, &left, ends.as_ref(), &mut after);
             } else {
-                run.return_refused(was_parked, inner, port);
+                run.return_refused((was_parked, is_restless), inner, port);
             }
             run.after_unlock(port, after);
             self.registered(&run, registered);

@@ -26,8 +26,6 @@ pub struct HeldRun {
     id: Arc<str>,
     /// `None` once it was recovered.
     parked: Option<Box<Parked>>,
-    /// It was in memory.
-    was_resident: bool,
     done: Arc<Once<()>>,
 }
 
@@ -87,12 +85,13 @@ impl Kernel {
                 Residency::Parked(_) => {
                     let done = Arc::new(Once::new());
                     let waking = Residency::Waking { done: Arc::clone(&done), abandoned: None };
-                    let Residency::Parked(parked) = std::mem::replace(residency, waking) else {
+                    let Residency::Parked(mut parked) = std::mem::replace(residency, waking) else {
                         unreachable!("invariant: it was just seen")
                     };
+                    parked.is_restless |= was_resident;
                     drop(runs);
                     parked.disarm(self);
-                    return Ok(HeldRun { kernel: self.clone(), id: known, parked: Some(parked), was_resident, done });
+                    return Ok(HeldRun { kernel: self.clone(), id: known, parked: Some(parked), done });
                 }
             }
         }
@@ -148,9 +147,9 @@ impl HeldRun {
     ) -> Result<Option<RunHandle>, String> {
         let Some(parked) = self.parked.take() else { return Ok(None) };
         let waking = Waking { kernel: &self.kernel, id: &self.id, done: Arc::clone(&self.done) };
-        let Parked { spec, log, outcome, facts, clock_offset, .. } = *parked;
+        let Parked { spec, log, outcome, facts, clock_offset, is_restless, .. } = *parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
-        let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset };
+        let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset, is_restless };
         let recovered = Waking::recovered(&outcome, facts.counts, || {
             drop(log);
             let (spec, records) = prepare(spec.former())?;
@@ -172,7 +171,7 @@ impl Drop for HeldRun {
         let mut runs = self.kernel.shared().runs.lock();
         let due = parked.wakes.take().map(|(due, _)| due);
         self.kernel.with_port(|port| {
-            let due = if self.was_resident { Some(port.monotonic()) } else { due };
+            let due = if parked.is_restless { Some(port.monotonic()) } else { due };
             parked.wakes = due.map(|due| (due, port.timer(due, Timer::Due(Arc::clone(&self.id)))));
         });
         let residency = runs.get_mut(&self.id);

@@ -277,7 +277,7 @@ impl Run {
         inner.log.awaits(awaited);
         let nap = self.nap(&inner.state, port.monotonic());
         match inner.log.park(&nap) {
-            Some(Parking::Kept(log)) => self.park_as(log, Monotonic(0), inner, port),
+            Some(Parking::Kept(log)) => self.park_as((log, false), Monotonic(0), inner, port),
             Some(Parking::Gone) => self.go(inner, port),
             None => return false,
         }
@@ -304,11 +304,11 @@ impl Run {
     }
 
     /// Returns a run to where it was before its recovery, since the scheduler refused one of its
-    /// processes; nothing has been recorded since. One that was parked is parked again, and recovered
-    /// after a while. Any other one, and each if the host stops, is no longer owned.
+    /// processes; nothing has been recorded since. One that was parked is parked again, and its
+    /// timers, and what it has to do besides, wait for a while. Any other one, and each if the host stops, is no longer owned.
     pub(in crate::run) fn return_refused<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
-        was_parked: bool,
+        (was_parked, is_restless): (bool, bool),
         mut inner: BriefGuard<'_, Inner>,
         port: &mut P,
     ) {
@@ -318,7 +318,7 @@ impl Run {
             match inner.log.park(&nap) {
                 Some(Parking::Kept(log)) => {
                     let again = port.monotonic().saturating_add(WAKE_AGAIN);
-                    return self.park_as(log, again, inner, port);
+                    return self.park_as((log, is_restless), again, inner, port);
                 }
                 Some(Parking::Gone) => return self.go(inner, port),
                 None => {}
@@ -333,19 +333,18 @@ impl Run {
         self.end_tasks(&state, port);
     }
 
-    /// Parks the run with this log. It is recovered when its first timer is due; if `earliest` is
-    /// not 0, then, by the host's clock.
+    /// Parks the run with this log. No timer recovers it before `earliest`, by the host's clock;
+    /// then it is recovered if it is restless.
     fn park_as<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
-        log: Box<dyn ParkedLog>,
+        (log, is_restless): (Box<dyn ParkedLog>, bool),
         earliest: Monotonic,
         mut inner: BriefGuard<'_, Inner>,
         port: &mut P,
     ) {
         let (state, gone) = self.vacate(&mut inner, port);
         let due = state.timers.next_due().map(|due| self.host_time(due).max(earliest));
-        // One that was refused may have something to do besides.
-        let due = if earliest > Monotonic(0) { Some(earliest) } else { due };
+        let due = if is_restless { Some(earliest) } else { due };
         let parked = Parked {
             spec: self.kernel.shared_spec_of(&self.config),
             log,
@@ -358,6 +357,7 @@ impl Run {
                 is_paused: state.paused.is_some(),
                 counts: state.counts,
             },
+            is_restless,
         };
         self.kernel.put_parked(&self.config.id, parked);
         drop(inner);

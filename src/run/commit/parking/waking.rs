@@ -51,6 +51,8 @@ pub(in crate::run) struct Parked {
     /// As `Run::clock_offset`: the run's clock continues, however long it is parked.
     pub(in crate::run) clock_offset: i64,
     pub(in crate::run) facts: ParkedRun,
+    /// It was held before it was quiet: it has something to do besides its timers.
+    pub(in crate::run) is_restless: bool,
 }
 
 impl Parked {
@@ -331,6 +333,8 @@ pub(in crate::run) struct FromParked {
     pub(in crate::run) outcome: Arc<Outcomes>,
     /// As [`Parked::clock_offset`].
     pub(in crate::run) clock_offset: i64,
+    /// As [`Parked::is_restless`].
+    pub(in crate::run) is_restless: bool,
 }
 
 /// The recovery of a parked run. However it ends, those who wait for it continue.
@@ -343,9 +347,9 @@ pub(super) struct Waking<'a> {
 impl Waking<'_> {
     fn recover(self, parked: Parked) -> Option<Arc<Run>> {
         parked.disarm(self.kernel);
-        let Parked { spec, log, outcome, facts, clock_offset, .. } = parked;
+        let Parked { spec, log, outcome, facts, clock_offset, is_restless, .. } = parked;
         let outcome = outcome.upgrade().unwrap_or_else(|| Arc::new(Once::new()));
-        let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset };
+        let from_parked = FromParked { outcome: Arc::clone(&outcome), clock_offset, is_restless };
         Self::recovered(&outcome, facts.counts, || self.try_recover(&spec, log, from_parked)).ok().flatten()
     }
 
