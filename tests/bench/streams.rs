@@ -75,6 +75,7 @@ fn main() {
         for _ in 0..stuck {
             held.push(bench.opens(1).await);
         }
+        tokio::time::sleep(Duration::from_secs(10)).await;
         stage(&bench, process, (readers.min(2_000 - stuck), stuck), seconds as u64, idle).await;
         drop(held);
     });

@@ -137,9 +137,8 @@ impl Kernel {
         let config = RunConfig::new(&started, root, programs, effects, sink);
         let mut snapshots = Snapshots::of(&*log, &state, &recovered.pasts);
         let is_woken = from_parked.is_some();
-        let is_restless = from_parked.as_ref().is_some_and(|from_parked| from_parked.is_restless);
-        let (outcome, clock_offset) =
-            from_parked.map(|from_parked| (from_parked.outcome, from_parked.clock_offset)).unzip();
+        let is_restless = from_parked.as_ref().is_some_and(|parked| parked.is_restless);
+        let (outcome, clock_offset) = from_parked.map(|parked| (parked.outcome, parked.clock_offset)).unzip();
         // Of a run that was parked and left nothing here, some may wait for the outcome.
         let outcome = outcome.or_else(|| self.gone_outcome(&started.run));
         let was_parked = outcome.is_some();

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// The file that the one service of a folder has locked.
@@ -40,6 +40,12 @@ const START_TIME: Duration = Duration::from_mins(1);
 /// rest again.
 #[cfg(feature = "otlp")]
 const TRACE_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// What the kernel keeps for a client that takes nothing; it would take megabytes for each.
+const SEND_BUFFER_BYTES: u32 = 256 << 10;
+
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1_024;
 
 /// Who deploys the files of the server's folder.
 const AUTHOR: &str = SERVICE;
@@ -336,13 +342,22 @@ async fn listen(
     let mut listeners = Vec::new();
     for &address in &options.listen {
         let fails = |error| ServerError::Listen { address, error };
-        let listener = TcpListener::bind(address).await.map_err(fails)?;
+        let listener = listen(address).map_err(fails)?;
         let bound = listener.local_addr().map_err(fails)?;
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         tell(ServerNotice::Listens(&format!("{scheme}://{bound}")));
         listeners.push(listener);
     }
     Ok(listeners)
+}
+
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+    socket.set_reuseaddr(true)?;
+    // Its connections inherit it.
+    socket.set_send_buffer_size(SEND_BUFFER_BYTES)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
 }
 
 /// Deploys the files of the folder, and resumes the runs that nobody has, now and when their hosts

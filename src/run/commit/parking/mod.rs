@@ -305,7 +305,8 @@ impl Run {
 
     /// Returns a run to where it was before its recovery, since the scheduler refused one of its
     /// processes; nothing has been recorded since. One that was parked is parked again, and its
-    /// timers, and what it has to do besides, wait for a while. Any other one, and each if the host stops, is no longer owned.
+    /// timers, and what it has to do besides, wait for a while. Any other one, and each if the host
+    /// stops, is no longer owned.
     pub(in crate::run) fn return_refused<P: Port<Kernel> + ?Sized>(
         self: &Arc<Self>,
         (was_parked, is_restless): (bool, bool),
