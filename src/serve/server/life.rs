@@ -222,7 +222,7 @@ pub async fn run(
         service.export_traces(options)?;
     }
     service.set_deploying(options.workflows.is_some());
-    let listeners = listen(&options, &tell).await?;
+    let listeners = listen(&options, &tell)?;
     let serving = tokio::spawn(super::serve(Arc::clone(&service), listeners, certificate.clone()));
     let begins = tokio::task::spawn_blocking({
         let (service, tell, options) = (Arc::clone(&service), Arc::clone(&tell), options.clone());
@@ -335,14 +335,14 @@ fn check_open(
     Ok(())
 }
 
-async fn listen(
+fn listen(
     options: &ServerOptions,
     tell: &Arc<dyn Fn(ServerNotice<'_>) + Send + Sync>,
 ) -> Result<Vec<TcpListener>, ServerError> {
     let mut listeners = Vec::new();
     for &address in &options.listen {
         let fails = |error| ServerError::Listen { address, error };
-        let listener = listen(address).map_err(fails)?;
+        let listener = bind(address).map_err(fails)?;
         let bound = listener.local_addr().map_err(fails)?;
         let scheme = if options.tls.is_some() { "https" } else { "http" };
         tell(ServerNotice::Listens(&format!("{scheme}://{bound}")));
@@ -351,7 +351,7 @@ async fn listen(
     Ok(listeners)
 }
 
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
     socket.set_reuseaddr(true)?;
     // Its connections inherit it.
