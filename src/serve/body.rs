@@ -1,5 +1,6 @@
 //! Reading the body and the query of a request.
 
+use super::misfit;
 use super::problem::{ProblemKind, ServeProblem};
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
@@ -71,14 +72,7 @@ pub(in crate::serve) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(f
 
 /// Parses JSON, and says where it does not fit.
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ServeProblem> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let kind = if error.is_data() { ProblemKind::DoesNotFit } else { ProblemKind::Malformed };
-        let mut problem = ServeProblem::new(kind).part("", error.to_string());
-        if let Some(part) = problem.errors.first_mut() {
-            (part.line, part.column) = (Some(error.line()), Some(error.column()));
-        }
-        problem
-    })
+    serde_json::from_slice(bytes).map_err(|error| misfit::of_body::<T>(bytes, &error))
 }
 
 /// Any JSON value as the body; none is null.
@@ -169,10 +163,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ServeProblem> {
         let read = axum::extract::Query::<T>::try_from_uri(&parts.uri);
-        read.map(|query| Self(query.0)).map_err(|error| {
-            let detail = error.body_text();
-            ServeProblem::new(ProblemKind::Malformed).detail(detail)
-        })
+        read.map(|query| Self(query.0)).map_err(|error| misfit::of_query(&error.body_text()))
     }
 }
 

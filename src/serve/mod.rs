@@ -29,6 +29,7 @@ pub mod hook;
 mod idempotency;
 mod job;
 pub mod metrics;
+mod misfit;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 mod outgoing;

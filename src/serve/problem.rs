@@ -194,6 +194,13 @@ impl ServeProblem {
         self
     }
 
+    /// The problem of an act on a run that has ended.
+    pub fn ended(run: impl std::fmt::Display) -> Self {
+        Self::new(ProblemKind::RunEnded)
+            .detail(format!("the run `{run}` has ended"))
+            .hint(format!("`GET /v1/runs/{run}/outcome` says how"))
+    }
+
     /// The problem of a thing that does not exist.
     pub fn unknown(what: impl std::fmt::Display) -> Self {
         Self::new(ProblemKind::Unknown).detail(format!("there is no {what}"))
@@ -223,9 +230,11 @@ impl From<crate::journal::StoreError> for ServeProblem {
         use crate::journal::StoreError;
         match error {
             StoreError::Unknown(id) => Self::unknown(format_args!("run `{id}`")),
-            StoreError::Exists(id) => Self::new(ProblemKind::RunExists).detail(format!("the id is `{id}`")),
+            StoreError::Exists(id) => Self::new(ProblemKind::RunExists)
+                .detail(format!("there is a run `{id}`"))
+                .hint(format!("`GET /v1/runs/{id}` shows it")),
             StoreError::Owned { .. } => Self::new(ProblemKind::RunUnfinished).detail(error.to_string()),
-            StoreError::Ended(_) => Self::new(ProblemKind::RunEnded),
+            StoreError::Ended(id) => Self::ended(id),
             StoreError::Damaged { .. } => Self::new(ProblemKind::Damaged).detail(error.to_string()),
             // Its text names files of the server.
             error => {

@@ -4,7 +4,7 @@ use super::problem::{Answered, ProblemKind, ServeProblem};
 use super::service::Service;
 use crate::journal::{ListPlace, Stored};
 use crate::process::Timestamp;
-use crate::workflow::model::parse_duration;
+use crate::workflow::model::{DURATION_FORMS, parse_duration};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use std::time::Duration;
@@ -34,7 +34,11 @@ pub(in crate::serve) fn number(name: &str, given: Option<u64>) -> Result<Option<
 /// The time that `wait` asks for: a duration such as `30s`, at most a minute.
 pub(in crate::serve) fn wait(text: Option<&str>) -> Result<Option<Duration>, ServeProblem> {
     let Some(text) = text else { return Ok(None) };
-    let duration = parse_duration(text).map_err(|why| unfit("wait", why))?;
+    let duration = parse_duration(text).map_err(|why| {
+        let mut problem = unfit("wait", why);
+        problem.hint = Some(format!("{DURATION_FORMS}; more than a minute is a minute"));
+        problem
+    })?;
     Ok(Some(Duration::from(duration).min(WAIT_MAX)))
 }
 

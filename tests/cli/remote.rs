@@ -259,7 +259,7 @@ fn deploying_sends_what_is_missing_and_activates_what_was_expected() {
     assert_eq!((&second["version"], &second["active"]), (&json!(2), &json!(false)));
     let refused = both.remote(&["deploy", &file, "--expect-active", "7"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(said(&refused).contains("version 1 is"), "{}", said(&refused));
+    assert!(said(&refused).contains("version 1 of `greets` is active"), "{}", said(&refused));
     assert_eq!(tells(&[&file, "--expect-active", "1"])["active"], true);
 
     // If one file has a problem, none is sent.

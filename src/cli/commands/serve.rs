@@ -41,7 +41,7 @@ requests are answered, runs are let go, and the next service continues them. Bey
 certificate or a proxy that has one.")]
 pub(in crate::cli) struct Arguments {
     /// Address and port to listen on. Repeatable [default: 127.0.0.1:7007].
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(in crate::cli) listen: Vec<SocketAddr>,
     /// Folder of workflow files to deploy: each `.yaml` or `.yml` in it.
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
@@ -83,6 +83,11 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) data: DataArguments,
     #[command(flatten)]
     pub(in crate::cli) host: HostArguments,
+}
+
+/// An address with its port.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:7007 or [::1]:7007".to_owned())
 }
 
 /// What follows when a version is activated.
@@ -233,9 +238,12 @@ fn refused(error: ServerError) -> UserError {
         }
         ServerError::Plain(_) => UserError::new(kind::USAGE, title)
             .hint("--tls-cert and --tls-key name one; --behind-proxy says that a proxy has it"),
-        ServerError::Tls(_) => UserError::new(kind::USAGE, title),
+        ServerError::Tls(_) => UserError::new(kind::USAGE, title)
+            .hint("--tls-cert and --tls-key name PEM files: a certificate, and the private key of it"),
         ServerError::Journal(error) => UserError::from(error),
-        ServerError::Workflows { .. } => UserError::new(kind::UNREADABLE, title),
+        ServerError::Workflows { .. } => {
+            UserError::new(kind::UNREADABLE, title).hint("--workflows names a folder of `.yaml` files")
+        }
         _ => UserError::new(kind::HOST_FAULT, title),
     }
 }

@@ -42,7 +42,10 @@ async fn act(
     service
         .with_store(move |service| {
             service.run_for(&caller, &id)?;
-            let acted = service.host.act(&id, &act, key.as_deref()).map_err(act_problem)?;
+            let acted = service.host.act(&id, &act, key.as_deref()).map_err(|error| match error {
+                ActError::Refused(Refused::Ended) => ServeProblem::ended(&id),
+                error => act_problem(error),
+            })?;
             service.note(&caller, name, &id, None)?;
             let outcome = match acted {
                 Acted::Recorded => "recorded",

@@ -199,8 +199,9 @@ fn activate_now(
         }
         Activated::Unknown => Err(ServeProblem::unknown(format_args!("version {number} of `{name}`"))),
         Activated::Other(now) => {
-            let now = now.map_or_else(|| "none is".to_owned(), |now| format!("version {now} is"));
-            Err(ServeProblem::new(ProblemKind::NotActive).detail(now))
+            let now = now.map_or_else(|| "no version".to_owned(), |now| format!("version {now}"));
+            Err(ServeProblem::new(ProblemKind::NotActive)
+                .detail(format!("{now} of `{name}` is active, and the request expected another")))
         }
     }
 }
@@ -221,10 +222,23 @@ pub(in crate::serve) async fn remove(
             caller.check_workflow(&name)?;
             match service.remove_version(&name, number)? {
                 Some(true) => service.note(&caller, "workflows.remove", &format!("{name}@{number}"), None)?,
-                Some(false) => return Err(ServeProblem::new(ProblemKind::InUse)),
+                Some(false) => return Err(needed(service, &name, number)?),
                 None => return Err(ServeProblem::unknown(format_args!("version {number} of `{name}`"))),
             }
             Ok(StatusCode::NO_CONTENT)
         })
         .await
+}
+
+/// The problem of a version that cannot be removed: what needs it.
+fn needed(service: &Service, name: &str, number: u64) -> Answered<ServeProblem> {
+    let problem = ServeProblem::new(ProblemKind::InUse);
+    if service.active(name)?.is_some_and(|active| active.number == number) {
+        return Ok(problem
+            .detail(format!("version {number} of `{name}` is active: new runs get it"))
+            .hint("activate another version first"));
+    }
+    Ok(problem
+        .detail(format!("version {number} of `{name}` is that of runs"))
+        .hint(format!("`GET /v1/runs?workflow={name}&version={number}` lists them; remove them first")))
 }

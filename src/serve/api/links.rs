@@ -116,7 +116,7 @@ fn make(
 ) -> Answered<(StatusCode, Json<LinkView>)> {
     let stored = service.run_for(caller, id)?;
     if stored.status.is_some() {
-        return Err(ServeProblem::new(ProblemKind::RunEnded));
+        return Err(ServeProblem::ended(id));
     }
     let detail = detail.or_of_wait(prompt(service, id, signal).as_ref());
     let secret = LinkSecret::random().map_err(|error| {

@@ -238,13 +238,23 @@ pub(super) fn existing(service: &Service, caller: &Caller, id: &str, request: &s
     if before == Some(request) {
         return Ok(Begun { id: stored.id.to_string(), handle: None, is_replayed: true });
     }
-    let kind = if has_key { ProblemKind::KeyReused } else { ProblemKind::RunExists };
-    Err(ServeProblem::new(kind).detail(format!("the run is `{id}`")))
+    let problem = if has_key {
+        ServeProblem::new(ProblemKind::KeyReused)
+            .detail(format!("the key was used for the run `{id}`, by another request"))
+    } else {
+        ServeProblem::new(ProblemKind::RunExists).detail(format!("another request made the run `{id}`"))
+    };
+    Err(problem.hint(format!("`GET /v1/runs/{id}` shows it; only the same request gives it again")))
 }
 
 fn not_durable(service: &Service) -> ServeProblem {
-    let kind = if service.host.is_full() { ProblemKind::DiskFull } else { ProblemKind::Unsure };
-    ServeProblem::new(kind).retry_after(5)
+    if service.host.is_full() {
+        return ServeProblem::new(ProblemKind::DiskFull).retry_after(30);
+    }
+    ServeProblem::new(ProblemKind::Unsure)
+        .detail("the start of the run is not durable yet")
+        .hint("send the same request again, with the same `Idempotency-Key` or `run-id`: there will be one run")
+        .retry_after(5)
 }
 
 pub(in crate::serve) fn start_problem(error: LoadError) -> ServeProblem {
@@ -346,7 +356,9 @@ pub(in crate::serve) async fn remove(
 pub(in crate::serve) fn remove_now(service: &Service, caller: &Caller, id: &str) -> Answered<()> {
     let stored = service.run_for(caller, id)?;
     if stored.status.is_none() {
-        return Err(ServeProblem::new(ProblemKind::RunUnfinished).hint("cancel it first"));
+        return Err(ServeProblem::new(ProblemKind::RunUnfinished)
+            .detail(format!("the run `{id}` has not ended"))
+            .hint("cancel it first"));
     }
     service.store.remove(id)?;
     service.changes.removed(&stored);

@@ -96,7 +96,7 @@ fn upgrade_problem(caller: &Caller, id: &str, error: UpgradeError) -> ServeProbl
     match error {
         UpgradeError::Run(error) => recover_problem(error),
         UpgradeError::Load(error) => start_problem(error),
-        UpgradeError::Ended(_) => ServeProblem::new(ProblemKind::RunEnded),
+        UpgradeError::Ended(id) => ServeProblem::ended(id),
         UpgradeError::Owned(_) | UpgradeError::Busy(_) => {
             ServeProblem::new(ProblemKind::RunBusy).detail(detail).retry_after(5)
         }

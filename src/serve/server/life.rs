@@ -182,7 +182,7 @@ pub enum ServerError {
     #[error(transparent)]
     Journal(#[from] StoreError),
     /// The folder of workflows cannot be read.
-    #[error("{}: {error}", path.display())]
+    #[error("the folder of workflows {} cannot be read: {error}", path.display())]
     Workflows {
         /// The folder.
         path: PathBuf,

@@ -28,6 +28,7 @@ pub(crate) mod values;
 use super::syntax::{Node, Span};
 use crate::process::Micros;
 pub use concurrency::Concurrency;
+pub(crate) use durations::FORMS as DURATION_FORMS;
 pub use durations::{millis, parse_duration, write_duration};
 pub(crate) use fields::shorten;
 #[cfg(feature = "cli")]

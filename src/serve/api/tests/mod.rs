@@ -6,6 +6,7 @@ mod following;
 mod hostile;
 mod parts;
 mod ranges;
+mod refusals;
 mod reruns;
 mod rights;
 mod upgrades;
