@@ -40,6 +40,7 @@ mod support;
 mod suspended;
 mod terminal;
 mod timeouts;
+mod trusted;
 mod uncertain;
 mod upgraded;
 mod waiting;

@@ -19,6 +19,7 @@ steps: [{ id: seen, set: \"${ .inputs.due }\" }]
 /// A service that may be killed, and started again.
 pub(super) struct Server {
     child: Child,
+    url: String,
     address: String,
 }
 
@@ -33,20 +34,21 @@ impl Server {
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let mut said = Vec::new();
-        let address = loop {
+        let url = loop {
             let line = lines.next().unwrap_or_else(|| panic!("it did not start: {said:?}")).unwrap();
-            match line.split_once("http://") {
-                Some((before, address)) if before.contains("listening") => break address.trim().to_owned(),
+            match line.split_once("listening on ") {
+                Some((_, url)) => break url.trim().to_owned(),
                 _ => said.push(line),
             }
         };
         // It must not block on a pipe that nobody reads.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { child, address }
+        let address = url.split_once("://").unwrap().1.to_owned();
+        Self { child, url, address }
     }
 
     pub(super) fn url(&self) -> String {
-        format!("http://{}", self.address)
+        self.url.clone()
     }
 
     pub(super) fn id(&self) -> u32 {

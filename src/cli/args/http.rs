@@ -1,9 +1,9 @@
 //! Asking the API of a server, and why it refuses.
 
-use super::host::any_registry;
+use super::authority::{Authority, trusting, unanswered};
 use super::logins::Logins;
 use crate::cli::report::error::{CommandError, UserError, kind};
-use crate::dispatch::http::{Client, client, no_answer};
+use crate::dispatch::http::{Client, client};
 use crate::host::LoadError;
 use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
@@ -11,6 +11,7 @@ use http::{HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::Value;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use tower_service::Service as _;
@@ -38,6 +39,15 @@ pub(in crate::cli) struct Server {
     token: HeaderValue,
     client: Client,
     runtime: tokio::runtime::Runtime,
+}
+
+/// Where a server is.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct ServerAddress {
+    /// Its URL.
+    pub(in crate::cli) url: String,
+    /// The file of `--ca`.
+    pub(in crate::cli) ca: Option<PathBuf>,
 }
 
 /// What is asked of a server. The path begins behind `/v1/`.
@@ -150,23 +160,25 @@ pub(in crate::cli) fn token_for(url: &Url) -> Result<String, UserError> {
 
 impl Server {
     /// The server at this URL, with the token of the environment, or else that of the login there.
-    pub(in crate::cli) fn at(text: &str) -> Result<Self, UserError> {
-        let url = server_url(text)?;
+    pub(in crate::cli) fn at(address: &ServerAddress) -> Result<Self, UserError> {
+        let url = server_url(&address.url)?;
         let token = token_for(&url)?;
-        Self::with_token(url, &token)
+        let authority = Authority::of(address.ca.as_deref(), &named(&url))?;
+        Self::with_token(url, &token, authority.as_ref())
     }
 
-    /// The server with a token.
-    pub(in crate::cli) fn with_token(url: Url, token: &str) -> Result<Self, UserError> {
+    /// The server with a token, trusted by this authority too.
+    pub(in crate::cli) fn with_token(url: Url, token: &str, authority: Option<&Authority>) -> Result<Self, UserError> {
         let mut token = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
             .map_err(|_| UserError::new(kind::USAGE, "the token has characters that a request cannot carry"))?;
         token.set_sensitive(true);
         let fault = |why: String| UserError::new(kind::HOST_FAULT, why);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| fault(format!("no thread can wait: {error}")))?;
+        let config = Arc::new(trusting(authority)?);
         let client = {
             let _in = runtime.enter();
-            client(&Arc::new(any_registry())).map_err(|error| fault(error.to_string()))?
+            client(&config).map_err(|error| fault(error.to_string()))?
         };
         Ok(Self { url, token, client, runtime })
     }
@@ -275,7 +287,7 @@ impl Server {
     async fn begun(&self, request: http::Request<Full<Bytes>>) -> Result<http::Response<Incoming>, UserError> {
         let mut client = self.client.clone();
         let answer = client.call(request).await.map_err(|error| {
-            let (why, hint) = no_answer(&error);
+            let (why, hint) = unanswered(&error);
             self.silent(why, hint)
         })?;
         Ok(answer.map(|body| body.map_err(|error| error.to_string()).boxed_unsync()))
@@ -358,11 +370,7 @@ impl Server {
                 kind::USAGE
             }
             "run-ended" | "run-unfinished" | "nothing-to-retry" | "diverged" => kind::WRONG_STATE,
-            "not-active" => {
-                title = format!("another version is active than was expected: {title}");
-                kind::CONFLICT
-            }
-            "run-exists" | "key-reused" => kind::CONFLICT,
+            "not-active" | "run-exists" | "key-reused" => kind::CONFLICT,
             "no-place" => kind::NO_PLACE,
             "queue-full" => kind::QUEUE_FULL,
             "damaged" => kind::JOURNAL,

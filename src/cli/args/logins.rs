@@ -29,6 +29,9 @@ pub(in crate::cli) struct Logins {
 pub(in crate::cli) struct Login {
     /// The token that is sent there.
     pub(in crate::cli) token: String,
+    /// The certificates by which it is trusted, in PEM.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) ca: Option<String>,
 }
 
 impl Logins {
@@ -77,10 +80,14 @@ impl Logins {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder)?;
         }
+        let bytes = serde_json::to_vec_pretty(self)?;
+        if bytes.len() as u64 > FILE_BYTES_MAX {
+            return Err(std::io::Error::other("there are too many logins: `wfhost logout URL` removes one"));
+        }
         let new = path.with_extension(format!("new-{}", std::process::id()));
         let written = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
         let written = written.and_then(|mut file| {
-            file.write_all(&serde_json::to_vec_pretty(self)?)?;
+            file.write_all(&bytes)?;
             file.sync_all()
         });
         let placed = written.and_then(|()| std::fs::rename(&new, path));
@@ -102,7 +109,7 @@ mod tests {
         let path = folder.path().join("a/servers.json");
         assert!(Logins::read_from(&path).unwrap_or_else(|error| panic!("{}", error.title)).servers.is_empty());
         let mut logins = Logins { last: Some("http://localhost:7007".to_owned()), ..Logins::default() };
-        logins.servers.insert("http://localhost:7007".to_owned(), Login { token: "wfh_x".to_owned() });
+        logins.servers.insert("http://localhost:7007".to_owned(), Login { token: "wfh_x".to_owned(), ca: None });
         logins.write_to(&path).unwrap();
         logins.write_to(&path).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);

@@ -4,6 +4,7 @@
 //! A group knows what it asks for and how that is read, never which command has it.
 
 pub(in crate::cli) mod act;
+pub(in crate::cli) mod authority;
 mod config;
 pub(in crate::cli) mod data;
 pub(in crate::cli) mod host;

@@ -1,11 +1,12 @@
 //! The server that a command asks.
 
-use super::http::{Ask, Body, Server, server_url};
+use super::http::{Ask, Body, Server, ServerAddress, server_url};
 use super::logins::Logins;
 use crate::cli::report::error::UserError;
-use clap::Args;
+use clap::{Args, ValueHint};
 use http::Method;
 use serde_json::Value;
+use std::path::PathBuf;
 use url::Url;
 
 /// Where a server listens unless it is told otherwise.
@@ -21,6 +22,10 @@ pub(in crate::cli) struct ServerArguments {
     /// http://127.0.0.1:7007]. The token is in `WFHOST_TOKEN`, or that of the login.
     #[arg(long, value_name = "URL")]
     pub(in crate::cli) server: Option<String>,
+    /// PEM file of certificates by which the server is trusted too [default: `WFHOST_CA`, else
+    /// those of the login].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(in crate::cli) ca: Option<PathBuf>,
 }
 
 /// The server that the environment names.
@@ -37,7 +42,7 @@ impl ServerArguments {
 
     /// The server.
     pub(in crate::cli) fn open(&self) -> Result<Server, UserError> {
-        Server::at(self.url()?.as_str())
+        Server::at(&ServerAddress { url: self.url()?.into(), ca: self.ca.clone() })
     }
 
     /// Asks the server: the path begins behind `/v1/`. Returns the answer's JSON.

@@ -41,12 +41,12 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn fork(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    if let Some(url) = command.new.target.url() {
+    if let Some(address) = command.new.target.address() {
         let body = [("at", json!(command.at)), ("resend", json!(command.resend))];
         let body = body.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let (others, changes) = (&command.others[..], &command.changes);
         let rerun = Rerunning { verb: "fork", given: &command.run, body, others, changes, dry_run: false };
-        return rerun.on_server(&url, &command.new, terminal);
+        return rerun.on_server(&address, &command.new, terminal);
     }
     let start = |session: &Session, host: &Host, run: &Original<'_>| {
         let Original { id, workflow, inputs, .. } = run;

@@ -1,13 +1,15 @@
 //! `wfhost login` and `wfhost logout`.
 
+use crate::cli::args::authority::Authority;
 use crate::cli::args::http::{Refused, Server, named, server_url};
 use crate::cli::args::logins::{Login, Logins};
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::terminal::say;
-use clap::Args;
+use clap::{Args, ValueHint};
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use std::io::{BufRead as _, IsTerminal as _, Read as _};
+use std::path::PathBuf;
 
 /// Bytes of a token. Arbitrary: one has about seventy.
 const TOKEN_BYTES_MAX: u64 = 4_096;
@@ -16,6 +18,7 @@ const TOKEN_BYTES_MAX: u64 = 4_096;
 #[command(after_help = "\
 Examples:
   wfhost login https://flows.example.com
+  wfhost login https://flows.internal --ca company-ca.pem
   wfhost token create --name ann --scope admin |
     wfhost login http://127.0.0.1:7007
   wfhost ls --server https://flows.example.com
@@ -30,6 +33,10 @@ where --server or WFHOST_SERVER names one.")]
 pub(in crate::cli) struct Arguments {
     /// URL of the server: https, or http on this machine.
     url: String,
+    /// PEM file of certificates by which the server is trusted too: they are stored with the token
+    /// [default: `WFHOST_CA`, else those stored before].
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    ca: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -57,14 +64,15 @@ pub(in crate::cli) fn login(command: &Arguments) -> Result<Exit, CommandError> {
             .into());
     }
     let name = named(&url);
-    match Server::with_token(url, &token)?.get(&["host"], &[]) {
+    let authority = Authority::of(command.ca.as_deref(), &name)?;
+    match Server::with_token(url, &token, authority.as_ref())?.get(&["host"], &[]) {
         Ok(_) => {}
         // It is valid, and may not see this.
         Err(Refused::Problem(problem)) if problem.kind == "not-granted" => {}
         Err(refused) => return Err(refused.into()),
     }
     let mut logins = Logins::read()?;
-    logins.servers.insert(name.clone(), Login { token });
+    logins.servers.insert(name.clone(), Login { token, ca: authority.map(|authority| authority.pem) });
     logins.last = Some(name.clone());
     let path = logins.write()?;
     say(&format!("logged in to {name}; the token is in {}", path.display()));

@@ -1,7 +1,7 @@
 //! `wfhost retry --server` and `wfhost fork --server`: a new run of a server, made from an earlier
 //! one there.
 
-use crate::cli::args::http::{Ask, Server};
+use crate::cli::args::http::{Ask, Server, ServerAddress};
 use crate::cli::args::inputs::{self, INPUT_HINT};
 use crate::cli::args::values::{Substitution, by_name};
 use crate::cli::args::workflow::load_file;
@@ -36,16 +36,21 @@ pub(in crate::cli) struct Rerunning<'a> {
 
 impl Rerunning<'_> {
     /// Makes the run, and follows it to its end.
-    pub(in crate::cli) fn on_server(self, url: &str, new: &NewArguments, terminal: Terminal) -> anyhow::Result<Exit> {
-        self.made(url, new, terminal).or_else(|error| error.report(new.json, terminal))
+    pub(in crate::cli) fn on_server(
+        self,
+        address: &ServerAddress,
+        new: &NewArguments,
+        terminal: Terminal,
+    ) -> anyhow::Result<Exit> {
+        self.made(address, new, terminal).or_else(|error| error.report(new.json, terminal))
     }
 
-    fn made(mut self, url: &str, new: &NewArguments, terminal: Terminal) -> Result<Exit, CommandError> {
+    fn made(mut self, address: &ServerAddress, new: &NewArguments, terminal: Terminal) -> Result<Exit, CommandError> {
         if new.host.chosen_addresses {
             let refused = UserError::new(kind::USAGE, "a server takes no --allow-address");
             return Err(refused.hint("`wfhost serve --allow-address` permits an address there").into());
         }
-        let runs = RemoteRuns::new(Server::at(url)?);
+        let runs = RemoteRuns::new(Server::at(address)?);
         self.add_changes(&runs, new)?;
         if let Some(id) = &new.id {
             self.body.insert("run-id".to_owned(), json!(id));

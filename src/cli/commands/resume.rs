@@ -59,7 +59,7 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn resume(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    if command.target.url().is_some() {
+    if command.target.address().is_some() {
         return on_server(command).or_else(|error| error.report(command.json, terminal));
     }
     let mut session = Session::new(command.json, command.quiet, None, terminal);

@@ -84,13 +84,13 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    if let Some(url) = command.new.target.url() {
+    if let Some(address) = command.new.target.address() {
         let mut body = Map::new();
         body.extend(command.from.as_ref().map(|step| ("from".to_owned(), json!(step))));
         body.insert("new-keys".to_owned(), json!(command.new_keys));
         let (others, changes) = (&command.others[..], &command.changes);
         let rerun = Rerunning { verb: "retry", given: &command.run, body, others, changes, dry_run: command.dry_run };
-        return rerun.on_server(&url, &command.new, terminal);
+        return rerun.on_server(&address, &command.new, terminal);
     }
     let again = command.from.clone().map_or(Rerun::Failed, Rerun::From);
     let start = |session: &Session, host: &Host, run: &Original<'_>| {

@@ -46,7 +46,7 @@ pub(in crate::cli) struct Arguments {
 }
 
 pub(in crate::cli) fn rm(command: &Arguments, _: Terminal) -> Result<Exit, CommandError> {
-    let removed = if command.target.url().is_some() { of_server(command)? } else { of_folder(command)? };
+    let removed = if command.target.address().is_some() { of_server(command)? } else { of_folder(command)? };
     if command.json {
         print(&json!({ "removed": removed.count }).to_string())?;
     } else {

@@ -1,13 +1,13 @@
 //! `wfhost top`: what a server does, as a table that changes.
 
-use crate::cli::args::host::any_registry;
-use crate::cli::args::http::token_for;
+use crate::cli::args::authority::{Authority, trusting, unanswered};
+use crate::cli::args::http::{named, token_for};
 use crate::cli::args::server::ServerArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::table::Table;
 use crate::cli::terminal::{Terminal, unwritable};
-use crate::dispatch::http::{Client, client, no_answer};
+use crate::dispatch::http::{Client, client};
 use bytes::Bytes;
 use clap::Args;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -83,28 +83,31 @@ impl Server {
     fn new(server: &ServerArguments) -> Result<Self, UserError> {
         let mut url = server.url()?;
         let token = token_for(&url)?;
+        let authority = Authority::of(server.ca.as_deref(), &named(&url))?;
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push("metrics");
         }
-        let client = client(&Arc::new(any_registry()));
+        let client = client(&Arc::new(trusting(authority.as_ref())?));
         let client = client.map_err(|error| UserError::new(kind::HOST_FAULT, error.to_string()))?;
         Ok(Self { client, url, token })
     }
 
     async fn metrics(&mut self) -> Result<String, UserError> {
-        let refused = |why: String| UserError::new(kind::HOST_FAULT, format!("{}: {why}", self.url));
+        let refused = |(why, hint): (String, Option<String>)| {
+            UserError::new(kind::HOST_FAULT, format!("{}: {why}", self.url)).hint_maybe(hint)
+        };
         let request = http::Request::get(self.url.as_str()).header("authorization", format!("Bearer {}", self.token));
-        let request = request.body(Full::new(Bytes::new())).map_err(|error| refused(error.to_string()))?;
+        let request = request.body(Full::new(Bytes::new())).map_err(|error| refused((error.to_string(), None)))?;
         let whole = async {
-            let answer = self.client.call(request).await.map_err(|error| no_answer(&error).0)?;
+            let answer = self.client.call(request).await.map_err(|error| unanswered(&error))?;
             let status = answer.status();
             let body = Limited::new(answer.into_body(), METRICS_BYTES_MAX).collect().await;
-            let bytes = body.map_err(|error| error.to_string())?.to_bytes();
-            if status.is_success() { Ok(bytes) } else { Err(format!("the server answers {status}")) }
+            let bytes = body.map_err(|error| (error.to_string(), None))?.to_bytes();
+            if status.is_success() { Ok(bytes) } else { Err((format!("the server answers {status}"), None)) }
         };
         let answered = tokio::time::timeout(ANSWER_TIME_MAX, whole).await;
-        let bytes = answered.unwrap_or_else(|_| Err("no answer in time".to_owned())).map_err(refused)?;
-        String::from_utf8(bytes.to_vec()).map_err(|_| refused("the answer is no text".to_owned()))
+        let bytes = answered.unwrap_or_else(|_| Err(("no answer in time".to_owned(), None))).map_err(refused)?;
+        String::from_utf8(bytes.to_vec()).map_err(|_| refused(("the answer is no text".to_owned(), None)))
     }
 }
 

@@ -67,8 +67,8 @@ fn target(text: &str) -> Result<Target, String> {
 }
 
 pub(in crate::cli) fn upgrade(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
-    if let Some(url) = command.target.url() {
-        return on_server(command, RemoteRuns::new(Server::at(&url)?));
+    if let Some(address) = command.target.address() {
+        return on_server(command, RemoteRuns::new(Server::at(&address)?));
     }
     let (runs, stored) = command.target.data.find(&command.run)?;
     let id = stored.id.to_string();

@@ -106,6 +106,16 @@ pub(crate) fn no_answer(error: &(dyn std::error::Error + 'static)) -> (String, O
     }
 }
 
+/// Returns why the certificate of a server was refused, if that is why there is no answer.
+pub(crate) fn refused_certificate<'e>(
+    error: &'e (dyn std::error::Error + 'static),
+) -> Option<&'e rustls::CertificateError> {
+    match connect::cause::<rustls::Error>(error)? {
+        rustls::Error::InvalidCertificate(refused) => Some(refused),
+        _ => None,
+    }
+}
+
 /// The handler `http`. [This module](self) documents its arguments, answers and problems.
 pub struct Http {
     config: Arc<HttpConfig>,

@@ -119,8 +119,8 @@ pub(in crate::cli) enum DurabilityChoice {
 const UNFINISHED_MAX: u32 = 1_000;
 
 pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    if let Some(url) = command.target.url() {
-        return remote::run(command, &url, terminal).or_else(|error| error.report(command.json, terminal));
+    if let Some(address) = command.target.address() {
+        return remote::run(command, &address, terminal).or_else(|error| error.report(command.json, terminal));
     }
     let mut session = Session::new(command.json, command.quiet, command.timeout, terminal);
     session.invocation = command.host.invocation(session.invocation);

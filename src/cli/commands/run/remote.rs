@@ -1,7 +1,7 @@
 //! `wfhost run --server`: a run of a deployed workflow, or of a file, which is deployed for it.
 
 use super::{Arguments, DurabilityChoice};
-use crate::cli::args::http::{Ask, Refused, Server};
+use crate::cli::args::http::{Ask, Refused, Server, ServerAddress};
 use crate::cli::args::inputs::{self, INPUT_HINT};
 use crate::cli::args::workflow::load_file;
 use crate::cli::commands::deploying::{Deployment, send};
@@ -24,9 +24,9 @@ const TRIES_MAX: u32 = 10;
 /// The pause between attempts.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-pub(super) fn run(command: &Arguments, url: &str, terminal: Terminal) -> Result<Exit, CommandError> {
+pub(super) fn run(command: &Arguments, address: &ServerAddress, terminal: Terminal) -> Result<Exit, CommandError> {
     check(command)?;
-    let runs = RemoteRuns::new(Server::at(url)?);
+    let runs = RemoteRuns::new(Server::at(address)?);
     let file = is_file(&command.file);
     let host = file.then(|| {
         let builder = command.host.host(1).on_compile(say_compiling(command.json || command.quiet));

@@ -105,8 +105,8 @@ pub(in crate::cli) trait Target {
 impl TargetArguments {
     /// The place that the arguments, or the environment, name.
     pub(in crate::cli) fn open(&self) -> Result<Box<dyn Target>, UserError> {
-        Ok(match self.url() {
-            Some(url) => Box::new(RemoteRuns::new(Server::at(&url)?)),
+        Ok(match self.address() {
+            Some(address) => Box::new(RemoteRuns::new(Server::at(&address)?)),
             None => Box::new(Folder(self.data.clone())),
         })
     }
