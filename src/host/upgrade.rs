@@ -304,3 +304,7 @@ fn check_inputs(workflow: &Workflow, started: &Started) -> Result<(), UpgradeErr
         .collect();
     if added.is_empty() { Ok(()) } else { Err(UpgradeError::Inputs(added)) }
 }
+
+#[cfg(test)]
+#[path = "upgrade_tests.rs"]
+mod tests;

@@ -122,7 +122,7 @@ impl Run {
         if inner.has_ended {
             return Err(NotHeld::Unknown);
         }
-        if inner.parked || (inner.log.can_park() && inner.can_leave() && self.park(inner, port)) {
+        if inner.parked || (inner.log.can_park() && inner.can_leave() && self.park(inner, true, port)) {
             return Ok(());
         }
         Err(NotHeld::Busy)

@@ -229,7 +229,7 @@ impl Run {
             if inner.is_quiet(soon) {
                 let expensive = inner.expensive();
                 if expensive.is_empty() || inner.parking_check.save_requested {
-                    if self.park(inner, port) {
+                    if self.park(inner, false, port) {
                         return;
                     }
                     inner = self.inner.lock();
@@ -263,19 +263,25 @@ impl Run {
         if inner.log.can_park() && inner.is_quiet(now) {
             let expensive = inner.expensive();
             if expensive.is_empty() {
-                self.park(inner, port);
+                self.park(inner, false, port);
             } else {
                 self.request_snapshots(port, &expensive);
             }
         }
     }
 
-    /// Steps 2 and 3 of the protocol, of a run that is quiet. Returns whether its log could be
-    /// parked.
-    fn park<P: Port<Kernel> + ?Sized>(self: &Arc<Self>, mut inner: BriefGuard<'_, Inner>, port: &mut P) -> bool {
+    /// Steps 2 and 3 of the protocol. Returns whether its log could be parked. A run that is not
+    /// quiet, or may not be, is restless: on disk it is due, so that whoever takes it over after a
+    /// crash steps it.
+    fn park<P: Port<Kernel> + ?Sized>(
+        self: &Arc<Self>,
+        mut inner: BriefGuard<'_, Inner>,
+        is_restless: bool,
+        port: &mut P,
+    ) -> bool {
         let awaited = inner.state.awaited();
         inner.log.awaits(awaited);
-        let nap = self.nap(&inner.state, port.monotonic());
+        let nap = self.nap((&inner.state, is_restless), port.monotonic());
         match inner.log.park(&nap) {
             Some(Parking::Kept(log)) => self.park_as((log, false), Monotonic(0), inner, port),
             Some(Parking::Gone) => self.go(inner, port),
@@ -294,12 +300,13 @@ impl Run {
     }
 
     /// What the journal notes of a run in this state that is parked now.
-    fn nap(&self, state: &State, now: Monotonic) -> Nap {
+    fn nap(&self, (state, is_restless): (&State, bool), now: Monotonic) -> Nap {
         let wall = self.kernel.clock().at(now);
         let due = state.timers.next_due().map(|due| {
             let time = self.host_time(due).0.saturating_sub(now.0);
             Timestamp(wall.0.saturating_add(time))
         });
+        let due = if is_restless { Some(wall) } else { due };
         Nap { due, is_paused: state.paused.is_some() }
     }
 
@@ -314,7 +321,7 @@ impl Run {
         port: &mut P,
     ) {
         let is_closing = self.kernel.is_closing();
-        let nap = self.nap(&inner.state, port.monotonic());
+        let nap = self.nap((&inner.state, is_restless), port.monotonic());
         if was_parked && !is_closing {
             match inner.log.park(&nap) {
                 Some(Parking::Kept(log)) => {
