@@ -192,8 +192,14 @@ fn begin(
         (Some(key), None) => Some(run_id(caller, name, key)),
         (None, given) => given.map(checked_id).transpose()?,
     };
-    let Deployed { version, workflow } = service.deployed(name, body.version)?;
     let request = request_digest(name, body.version, &body.inputs, &body.labels);
+    // Before the version that is active now is asked: it may be another one.
+    if let Some(id) = id.as_deref().filter(|_| !dry_run)
+        && (service.store.run(id)?.is_some() || service.host.run_of(id).is_some())
+    {
+        return existing(service, caller, id, &request, key.is_some()).map(Some);
+    }
+    let Deployed { version, workflow } = service.deployed(name, body.version)?;
     if dry_run {
         let checked = workflow.plan().inputs.accept(body.inputs);
         return match checked {

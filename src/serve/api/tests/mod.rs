@@ -9,6 +9,7 @@ mod ranges;
 mod refusals;
 mod reruns;
 mod rights;
+mod starts;
 mod upgrades;
 
 use crate::host::Host;
