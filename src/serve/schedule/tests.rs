@@ -271,3 +271,32 @@ fn the_history_is_bounded_and_a_paused_schedule_is_not_due() {
     assert_eq!(bench.turn("2026-05-02T12:00:10Z").wake, Some(at("2026-05-02T12:01:00Z")));
     assert_eq!(bench.history("s").last().unwrap(), "01 23:00 fired");
 }
+
+#[test]
+fn what_was_skipped_does_not_fire_when_the_clock_is_set_back() {
+    let bench = Bench::new();
+    bench.put("s", spec("slow", "0 * * * *", r#"{ "overlap": "skip" }"#), "2026-05-01T09:30:00Z");
+    bench.turn("2026-05-01T10:00:00Z");
+    bench.turn("2026-05-01T11:00:00Z");
+    let first = run_id("s", at("2026-05-01T10:00:00Z"));
+    bench.service.host().signal(&first, "go", &serde_json::json!(1), None).unwrap();
+    bench.ended(&first);
+    bench.service.schedules.mark_stale();
+    assert_eq!(bench.turn("2026-05-01T10:59:30Z").wake, Some(at("2026-05-01T11:00:00Z")));
+    bench.turn("2026-05-01T11:00:00Z");
+    assert_eq!(bench.history("s"), ["01 10:00 fired", "01 11:00 skipped"]);
+    assert_eq!(bench.runs(), 1);
+}
+
+#[test]
+fn a_due_time_does_not_overtake_those_that_are_queued() {
+    let bench = Bench::new();
+    bench.put("s", spec("slow", "0 * * * *", r#"{ "overlap": "queue-all" }"#), "2026-05-01T09:30:00Z");
+    bench.turn("2026-05-01T10:00:00Z");
+    bench.turn("2026-05-01T11:00:00Z");
+    let first = run_id("s", at("2026-05-01T10:00:00Z"));
+    bench.service.host().signal(&first, "go", &serde_json::json!(1), None).unwrap();
+    bench.ended(&first);
+    bench.turn("2026-05-01T12:00:00Z");
+    assert_eq!(bench.history("s"), ["01 10:00 fired", "01 11:00 fired", "01 12:00 queued"]);
+}

@@ -167,3 +167,19 @@ async fn what_was_read_of_a_long_run_is_read_once() {
     assert!(other["records"].as_u64().unwrap() < 300, "{}", other["records"]);
     assert_eq!(pages(&server, "logs", "lines", "").await.len(), 101);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_of_a_run_that_has_ended_is_all_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    let _ = long(&server).await;
+    let _ = server.posts("/v1/runs/it/signals/go", json!(1)).await.is(200);
+    server.ends("it").await;
+    let records = pages(&server, "history", "records", "limit=1000").await;
+    let mut stream = server.follows(None, "/v1/runs/it/history", &[("accept", "text/event-stream")]).await;
+    for record in &records {
+        let event = stream.next().await.unwrap();
+        assert_eq!((event.name.as_str(), &event.data), ("record", record));
+    }
+    assert_eq!(stream.next().await.unwrap().name, "end");
+}

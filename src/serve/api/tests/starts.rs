@@ -1,6 +1,7 @@
 //! Starts that are sent again.
 
 use super::{Answered, Server};
+use crate::serve::access::{Scope, token};
 use axum::http::Method;
 use serde_json::{Value, json};
 
@@ -42,4 +43,16 @@ async fn a_start_under_a_key_finds_its_own_run_where_its_group_has_no_place() {
     drop(server);
     let server = Server::new(folder.path());
     is_again(&starts(&server, "one", "k", json!({})).await, &first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_is_that_of_its_caller() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Server::new(folder.path());
+    let first = starts(&server, "review", "k", json!({})).await.is(201);
+    let (token, stored) = token::make("bob", &[Scope::Admin], Vec::new(), None).unwrap();
+    server.service.store.add_token(&stored).unwrap();
+    let (path, key) = ("/v1/workflows/review/runs", [("idempotency-key", "k")]);
+    let other = server.asks_as(&token, Method::POST, path, &key, Some(json!({}))).await.is(201);
+    assert_ne!(other["id"], first["id"]);
 }
