@@ -1,11 +1,11 @@
 //! What meets a run in the moment in which it is parked: a timer, an act, its end.
 
 use super::desk::Desk;
-use super::parking::{Parkable, start, waits};
+use super::parking::{Parkable, collects, start, waits};
 use super::support::*;
 use crate::base::Monotonic;
 use crate::process::{Action, Micros, Payload, Problem, Program, Status, Tag};
-use crate::run::{Clock, Kernel, ParkingPolicy, RunHandle};
+use crate::run::{Clock, Kernel, NotHeld, ParkingPolicy, RunHandle};
 use crate::scheduler::{Config, Scheduler};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -243,4 +243,17 @@ fn of_held_runs_that_are_let_go_when_they_are_due_none_sleeps_on() {
     }
     let _ = scheduler.shutdown(Duration::from_secs(10));
     kernel.detach();
+}
+
+/// Its call would be sent a second time when it is recovered.
+#[test]
+fn a_run_is_not_held_while_a_call_of_it_is_at_a_handler() {
+    let mut desk = Desk::new(1);
+    let calling = collects(|| vec![calls("safe", number(1))], 1);
+    let waiting = collects(|| vec![waits("a")], 1);
+    let _runs = [("calls", &calling), ("waits", &waiting)]
+        .map(|(id, root)| start(&desk.kernel, id, root, &Parkable::default()));
+    desk.drain();
+    assert_eq!(desk.kernel.hold("calls").err(), Some(NotHeld::Busy));
+    assert!(desk.kernel.hold("waits").is_ok());
 }

@@ -151,3 +151,20 @@ fn no_look_sorts_what_it_reads() {
         assert!(plan.contains("SEARCH") && !plan.contains("TEMP B-TREE"), "{question}: {plan}");
     }
 }
+
+/// The host that was to recover it ends before it does.
+#[test]
+fn a_due_run_is_wanted_again_when_the_heir_has_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let ((one, _), (heir, _), (two, _)) = (open(folder.path()), open(folder.path()), open(folder.path()));
+    let _due = park(&one, "due", Nap { due: Some(system_time()), ..FOR_EVER });
+    die(folder.path(), 1);
+    let (heirs_watch, _) = watch(&heir);
+    let (watch, told) = watch(&two);
+    takes(&told, "due", WantedWhy::Due);
+    assert!(matches!(two.recover("due"), Err(StoreError::Owned { .. })));
+    drop((heirs_watch, heir));
+    takes(&told, "due", WantedWhy::Due);
+    assert_eq!(two.recover("due").unwrap().records, ["one", "two"]);
+    drop(watch);
+}

@@ -99,3 +99,20 @@ fn a_kill_leaves_the_former_version_or_the_new_one() {
     }
     assert!(upgraded.iter().all(|upgraded| *upgraded > 4), "{upgraded:?}");
 }
+
+#[test]
+fn a_run_that_has_moved_since_it_was_compared_is_not_upgraded() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, _) = open(folder.path());
+    let mut log = store.begin(&new("run")).unwrap();
+    let _ = log.append(b"one");
+    let _ = log.append(b"two");
+    drop(log);
+    store.flush().unwrap();
+    for compared in [1, 3] {
+        assert!(!store.upgrade("run", &upgrade(compared)).unwrap());
+        assert_eq!(store.records("run").unwrap(), ["one", "two"]);
+        assert_eq!(store.manifest("run").unwrap().unwrap(), new("run").manifest);
+    }
+    assert!(store.upgrade("run", &upgrade(2)).unwrap());
+}
