@@ -253,6 +253,9 @@ fn deploying_sends_what_is_missing_and_activates_what_was_expected() {
     let first = tells(&[&file, "--note", "the first"]);
     assert_eq!((&first["version"], &first["active"], &first["note"]), (&json!(1), &json!(true), &json!("the first")));
     assert_eq!(tells(&[&file])["version"], 1);
+    let elsewhere = write("again.yaml", greets);
+    assert_eq!(tells(&[&elsewhere])["version"], 1);
+    std::fs::remove_file(elsewhere).unwrap();
     both.start("greets", "greeted", &json!({}), "succeeded");
     write("greets.yaml", &greets.replace("Ann", "Bob"));
     let second = tells(&[&file, "--no-activate"]);

@@ -3,6 +3,7 @@
 mod batches;
 mod checks;
 mod following;
+mod groups;
 mod hostile;
 mod parts;
 mod ranges;
