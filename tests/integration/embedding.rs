@@ -139,9 +139,9 @@ async fn a_shop_has_all_of_a_service_without_http() {
     drop(shop);
     let shop = Shop::open(folder.path(), stock.url_as("localhost", "")).await.unwrap();
     assert_eq!(shop.host.runs().len(), 1);
+    let milk = shop.host.run_of("milk").unwrap();
     shop.host.act("milk", &Act::Signal { name: "approve".into(), body: Payload::from(by("Bob")) }, None).unwrap();
-    let milk = shop.host.run_of("milk").map(|run| async move { run.finished().await });
-    let milk = milk.unwrap().await;
+    let milk = milk.finished().await;
     assert_eq!(milk.outputs(), Some(json!({ "item": "milk", "stock": 200, "by": "Bob" })));
     // The credential is in no record, and so in no file of the folder.
     for file in
