@@ -5,7 +5,7 @@ use super::args::settings::{Settings, Unset};
 use super::commands::{
     backup, build, cancel, check, deploy, dev, doctor, engine, example, fork, graph, history, inbox, inspect, login,
     logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule,
-    serve, signal, status, token, top, trace, upgrade, validate, verify,
+    serve, signal, status, token, top, trace, upgrade, validate, verify, workflow,
 };
 use super::report::error::{UserError, kind};
 use super::terminal::Colour;
@@ -69,6 +69,8 @@ pub(in crate::cli) enum Command {
     Logout(login::LogoutArguments),
     /// Send workflows to a server, with their components, and activate them.
     Deploy(deploy::Arguments),
+    /// List the workflows of a service, and activate or roll back their versions.
+    Workflow(workflow::Arguments),
     /// Replay recorded runs on a version of a service, before anybody uses it.
     Check(check::Arguments),
     /// List runs, the newest first.
@@ -241,6 +243,7 @@ impl Command {
             | Self::Login(_)
             | Self::Logout(_)
             | Self::Check(_)
+            | Self::Workflow(_)
             | Self::Example(_)
             | Self::New(_)
             | Self::Man(_)

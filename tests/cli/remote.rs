@@ -264,6 +264,7 @@ fn deploying_sends_what_is_missing_and_activates_what_was_expected() {
     assert_eq!(refused.status.code(), Some(2));
     assert!(said(&refused).contains("version 1 of `greets` is active"), "{}", said(&refused));
     assert_eq!(tells(&[&file, "--expect-active", "1"])["active"], true);
+    versions_change(&both);
 
     // If one file has a problem, none is sent.
     write("greets.yaml", &greets.replace("Ann", "Cid"));
@@ -273,6 +274,38 @@ fn deploying_sends_what_is_missing_and_activates_what_was_expected() {
     assert!(said(&refused).contains("wrong.yaml"), "{}", said(&refused));
     let versions = both.server.ask(&both.token, "GET", "/v1/workflows/greets/versions", "", "").unwrap().1;
     assert_eq!(versions.as_array().unwrap().len(), 2);
+}
+
+/// Of two versions of `greets`, of which the second is active, and the first has a run.
+fn versions_change(both: &Both) {
+    let workflow = |arguments: &[&str]| both.remote(&[&["workflow"], arguments].concat());
+    let does = |arguments: &[&str], expected: &str| {
+        let output = workflow(arguments);
+        assert!(output.status.success() && said(&output).contains(expected), "{}", said(&output));
+    };
+    let is_refused = |arguments: &[&str], expected: &str| {
+        let output = workflow(arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said(&output).contains(expected), "{}", said(&output));
+    };
+    let active = || -> Value {
+        let listed: Value = serde_json::from_slice(&workflow(&["ls", "--json"]).stdout).unwrap();
+        listed.as_array().unwrap().iter().find(|one| one["name"] == "greets").unwrap()["active"].clone()
+    };
+    assert_eq!(active(), 2);
+    does(&["rollback", "greets"], "version 1 of `greets` is active");
+    assert_eq!(active(), 1);
+    is_refused(&["rollback", "greets"], "has no version before");
+    is_refused(&["activate", "greets", "2", "--expect-active", "2"], "version 1 of `greets` is active");
+    does(&["activate", "greets", "2", "--expect-active", "1"], "version 2 of `greets` is active");
+    let shown: Value = serde_json::from_slice(&workflow(&["show", "greets", "--json"]).stdout).unwrap();
+    assert_eq!(
+        (&shown[0]["version"], &shown[0]["active"], &shown[1]["note"]),
+        (&json!(2), &json!(true), &json!("the first"))
+    );
+    is_refused(&["rm", "greets", "1"], "greets");
+    is_refused(&["show", "nobody"], "nobody");
+    does(&["activate", "greets", "2"], "is active");
 }
 
 #[test]

@@ -46,6 +46,7 @@ pub(in crate::cli) mod trace;
 pub(in crate::cli) mod upgrade;
 pub(in crate::cli) mod validate;
 pub(in crate::cli) mod verify;
+pub(in crate::cli) mod workflow;
 
 // What several commands share.
 mod acts;
