@@ -448,6 +448,7 @@ async fn restored(
         return FirstStep { store, binding: None, phase, result: Err(error) };
     }
     drop(evicted);
+    loaded.engine().count_restore();
     prepare(&mut store, now, budget);
     let Returned { store, result } = binding.step(store, events).await;
     FirstStep { store, binding: Some(binding), phase: Phase::Step, result: result.map(Ok) }

@@ -11,6 +11,7 @@ use super::problem::EngineError;
 use super::spares::{PERMIT_EACH, Spares};
 use super::{sizing, wasi};
 use crate::process::{Budget, Permit};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use wasmtime::component::Linker;
 use wasmtime::{Config, Enabled, Engine, InstanceAllocationStrategy, PoolingAllocationConfig};
@@ -63,6 +64,8 @@ pub struct GuestEngine {
     on_demand_memory: Arc<Budget>,
     images: Images,
     spares: Spares,
+    /// Guests that continued from a stored state.
+    restores: AtomicU64,
 }
 
 impl GuestEngine {
@@ -98,12 +101,22 @@ impl GuestEngine {
             on_demand_memory,
             images,
             spares,
+            restores: AtomicU64::new(0),
         })
     }
 
     /// Guests that can be live at the same time.
     pub fn slots(&self) -> u32 {
         self.slots
+    }
+
+    /// Guests that continued from a stored state: after an eviction, or from a snapshot.
+    pub fn restores(&self) -> u64 {
+        self.restores.load(Relaxed)
+    }
+
+    pub(super) fn count_restore(&self) {
+        self.restores.fetch_add(1, Relaxed);
     }
 
     /// What the pool offers: the capacity that permits are counted against.

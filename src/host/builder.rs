@@ -274,6 +274,7 @@ impl HostBuilder {
             jq,
             dispatcher,
             signals: super::runs::ActCounts::default(),
+            steps: super::step_counts::StepCounts::default(),
             sweeper: std::sync::OnceLock::new(),
             traces_calls: std::sync::atomic::AtomicBool::new(false),
             natives,

@@ -341,7 +341,7 @@ impl Host {
             unless_paused: options.unless_paused,
             log,
             effects: self.effects(id, traceparent.as_deref()),
-            sink: options.sink,
+            sink: Some(self.shared.steps.sink(&workflow.plan.name, options.sink)),
             watcher: options.watcher,
         };
         let run = self.shared.kernel.recover(spec, &records)?;

@@ -58,6 +58,12 @@ impl DurableWatchers {
         DurableRecords { run: run.into(), receiver: Some(receiver), watchers: Arc::clone(self) }
     }
 
+    /// The last number of a run that is watched, since the watching began; its end counts as one
+    /// more.
+    pub(super) fn last(&self, run: &str) -> Option<u64> {
+        self.runs.lock().get(run).map(|sender| *sender.borrow())
+    }
+
     pub(super) fn all(&self) -> broadcast::Receiver<DurableChange> {
         self.all.subscribe()
     }

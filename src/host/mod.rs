@@ -44,6 +44,7 @@ pub(crate) mod script;
 mod snapshots;
 mod spans;
 mod start;
+mod step_counts;
 mod storage;
 mod traced_calls;
 mod upgrade;
@@ -113,6 +114,7 @@ struct Shared {
     /// Removes runs that have ended, if there is a policy.
     sweeper: std::sync::OnceLock<retention::Sweeper>,
     signals: runs::ActCounts,
+    steps: step_counts::StepCounts,
     /// The folder of durable runs.
     data: Option<durable::DataFolder>,
     /// What `http` may reach beyond public addresses.

@@ -156,6 +156,13 @@ impl Host {
         Some(self.shared.data.as_ref()?.durable_watchers.watch(id))
     }
 
+    /// How many records of a run that is [watched](Self::watch_durable) became durable since then;
+    /// its end counts as one more.
+    #[cfg(feature = "serve")]
+    pub(crate) fn durable_records(&self, id: &str) -> Option<u64> {
+        self.shared.data.as_ref()?.durable_watchers.last(id)
+    }
+
     /// Watches which records of all runs are on disk. A reader that falls far behind misses some,
     /// and is told. `None` if the host has no folder of durable runs.
     pub fn watch_all(&self) -> Option<broadcast::Receiver<DurableChange>> {

@@ -10,6 +10,7 @@ use crate::run::{
     Watcher,
 };
 use crate::scheduler::Stats;
+use crate::workflow::interpreter::progress::NodeEnding;
 use crate::workflow::model::Durability;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -134,7 +135,7 @@ impl Host {
             programs: (*workflow.programs).clone(),
             log,
             effects,
-            sink: options.sink,
+            sink: Some(self.shared.steps.sink(&workflow.plan.name, options.sink)),
             watcher: options.watcher,
             origin,
         };
@@ -182,6 +183,13 @@ impl Host {
     /// Counts each handler's calls, by the handler's name.
     pub fn call_statistics(&self) -> BTreeMap<String, HandlerStatistics> {
         self.shared.dispatcher.statistics()
+    }
+
+    /// Counts the steps of workflows that have ended, by the workflow's name and by how: at most
+    /// 1,000 names, and all further ones under `other`. What a run takes over from another does
+    /// not count.
+    pub fn step_counts(&self) -> Vec<(Arc<str>, NodeEnding, u64)> {
+        self.shared.steps.read()
     }
 
     /// Returns the bytes that the processes of all runs make the host hold, except less than 16 KiB

@@ -277,6 +277,10 @@ impl Journal for InMemory {
         Ok(Box::new(NothingWanted))
     }
 
+    fn inherited(&self) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
     fn hosts(&self) -> Result<Vec<Owner>, StoreError> {
         let journal = self.0.lock();
         let is_host = journal.epoch > 0;

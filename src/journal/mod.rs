@@ -240,6 +240,9 @@ pub trait Journal: Send + Sync + 'static {
     /// The journal cannot be read or written, or there is no thread.
     fn watch_wanted(&self, take: Box<dyn TakesWanted>) -> Result<Box<dyn WantedWatch>, StoreError>;
 
+    /// Counts the parked runs whose host is gone, by an entry of an index for each.
+    fn inherited(&self) -> Result<u64, StoreError>;
+
     /// Returns the hosts that live and have begun or recovered a run.
     fn hosts(&self) -> Result<Vec<Owner>, StoreError>;
 

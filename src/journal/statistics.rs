@@ -35,4 +35,6 @@ pub struct RunStatistics {
     pub ended: BTreeMap<EndStatus, u64>,
     /// From the beginning of a run to its end, in microseconds.
     pub durations: HistogramCounts,
+    /// Fuel of the runs that ended.
+    pub fuel: u64,
 }

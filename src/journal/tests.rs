@@ -61,7 +61,7 @@ fn a_run_has_one_owner_and_ends_once() {
         let mut taken = journal.recover("run").unwrap();
         assert_eq!((taken.records, taken.manifest.as_str()), (vec![Bytes::from("one")], "about run"));
         let _ = taken.log.append(b"two");
-        let _ = taken.log.ended(&RunEnd { status: EndStatus::Cancelled, at: Timestamp(8) });
+        let _ = taken.log.ended(&RunEnd { status: EndStatus::Cancelled, at: Timestamp(8), fuel: 0 });
         journal.flush().unwrap();
         assert!(matches!(journal.recover("run"), Err(StoreError::Ended(_))));
         assert_eq!(journal.owner_of("run").unwrap(), None);
@@ -128,7 +128,7 @@ fn mail_is_stored_once_and_is_gone_with_its_record() {
         }
         assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Full);
         let mut taken = journal.recover("run").unwrap();
-        let _ = taken.log.ended(&RunEnd { status: EndStatus::Failed, at: Timestamp(8) });
+        let _ = taken.log.ended(&RunEnd { status: EndStatus::Failed, at: Timestamp(8), fuel: 0 });
         journal.flush().unwrap();
         assert_eq!(journal.post("run", &mail("more", "")).unwrap(), Posted::Ended);
         journal.remove("run").unwrap();
@@ -239,7 +239,7 @@ fn an_upgrade_is_one_record_and_another_manifest_or_nothing() {
             (&[&b"one"[..], b"two", b"upgraded"].map(Bytes::from)[..], "other")
         );
         let _ = taken.log.append(b"four");
-        let _ = taken.log.ended(&RunEnd { status: EndStatus::Succeeded, at: Timestamp(8) });
+        let _ = taken.log.ended(&RunEnd { status: EndStatus::Succeeded, at: Timestamp(8), fuel: 0 });
         journal.flush().unwrap();
         assert_eq!(journal.records("run").unwrap().len(), 4);
         assert!(matches!(journal.upgrade("run", &upgrade(4)), Err(StoreError::Ended(_))));
@@ -254,7 +254,7 @@ fn what_no_host_has_is_listed_and_passed_on() {
         for log in &mut logs {
             let _ = log.append(b"one");
         }
-        let _ = logs[2].ended(&RunEnd { status: EndStatus::Succeeded, at: Timestamp(8) });
+        let _ = logs[2].ended(&RunEnd { status: EndStatus::Succeeded, at: Timestamp(8), fuel: 0 });
         logs.truncate(1);
         journal.flush().unwrap();
         let orphans: Vec<_> = journal.orphans().unwrap().into_iter().map(|run| run.id).collect();

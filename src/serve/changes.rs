@@ -150,6 +150,7 @@ async fn send(
     let word = if last.is_some() && !is_known { "resync" } else { "open" };
     let here = Bytes::from(format!("retry: 2000\nevent: {word}\nid: {boot}.{}\ndata: {{}}\n\n", next - 1));
     out.send(here).await?;
+    let place = service.places.of(None, next);
     loop {
         out.ready().await?;
         if !validity.lasts(service).await {
@@ -159,6 +160,7 @@ async fn send(
         let Some((bytes, after)) = service.changes.read(&boot, next, may_see) else { return Ok(()) };
         let is_whole = after - next < SENT_MAX as u64;
         next = after;
+        place.is_at(next);
         if !bytes.is_empty() {
             out.send(bytes).await?;
         }
@@ -178,6 +180,11 @@ async fn send(
 }
 
 impl Changes {
+    /// The number of the last change; `None` while nobody reads.
+    pub(in crate::serve) fn last(&self) -> Option<u64> {
+        self.ring.lock().as_ref().map(|ring| *ring.last.borrow())
+    }
+
     /// The number of the first change after an id, and whether nothing between is missing.
     fn place(&self, last: Option<&str>) -> Option<(u64, watch::Receiver<u64>, String, bool)> {
         let ring = self.ring.lock();

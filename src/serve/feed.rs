@@ -85,8 +85,10 @@ async fn send_events(
     let mut tail: Option<Arc<Tail>> = None;
     // Where it is in step with the other readers.
     let mut until = None;
+    let place = service.places.of(Some(run), shown.next);
     loop {
         out.ready().await?;
+        place.is_at(shown.next);
         if !validity.lasts(service).await {
             return out.send(unauthenticated()).await;
         }
@@ -110,14 +112,13 @@ async fn send_events(
             }
             Err(problem) => Err(problem),
         };
-        let read = match read {
+        let Read { shown: after, texts, row, has_ended, is_whole, turn, .. } = match read {
             Ok(read) => read,
             Err(problem) => {
                 let _ = out.send(event("problem", None, &serde_json::json!(problem).to_string())).await;
                 return Ok(());
             }
         };
-        let Read { shown: after, texts, row, has_ended, is_whole, turn, .. } = read;
         shown = after;
         until = until.filter(|until| shown.next <= *until);
         if !texts.is_empty() {

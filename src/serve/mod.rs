@@ -27,7 +27,9 @@ mod feed;
 mod folds;
 pub mod hook;
 mod idempotency;
+mod inherited;
 mod job;
+mod lag;
 pub mod metrics;
 mod misfit;
 #[cfg(feature = "otlp")]

@@ -98,6 +98,8 @@ pub struct Service {
     pub(in crate::serve) changes: super::changes::Changes,
     pub(in crate::serve) folds: super::folds::Folds,
     pub(in crate::serve) tails: super::tail::Tails,
+    pub(in crate::serve) places: super::lag::Places,
+    inherited: super::inherited::Inherited,
     /// Where pages of logs ended.
     pub(in crate::serve) log_folds: super::folds::Folds,
     pub(in crate::serve) requests: Requests,
@@ -137,6 +139,8 @@ impl Service {
             changes: super::changes::Changes::default(),
             folds: super::folds::Folds::default(),
             tails: super::tail::Tails::default(),
+            places: super::lag::Places::default(),
+            inherited: super::inherited::Inherited::default(),
             log_folds: super::folds::Folds::default(),
             requests: Requests::default(),
             #[cfg(feature = "otlp")]
@@ -185,6 +189,19 @@ impl Service {
     /// How many streams of events are open.
     pub(in crate::serve) fn open_streams(&self) -> usize {
         STREAMS_MAX.saturating_sub(self.streams.available_permits())
+    }
+
+    /// How far the stream is behind that is furthest behind, in records or changes.
+    pub(in crate::serve) fn stream_lag(&self) -> u64 {
+        self.places.lag(|run| match run {
+            Some(run) => self.host.durable_records(run),
+            None => self.changes.last(),
+        })
+    }
+
+    /// Parked runs of hosts that are gone, of which this one takes up what is due or has mail.
+    pub(in crate::serve) fn inherited(&self) -> u64 {
+        self.inherited.count(&*self.store)
     }
 
     /// Notes that every run that no host had was resumed.

@@ -143,6 +143,10 @@ impl Journal for Sqlite {
         Ok(posted)
     }
 
+    fn inherited(&self) -> Result<u64, StoreError> {
+        Sqlite::inherited(self)
+    }
+
     fn inbox_of(&self, run: &str) -> Result<Vec<Mail>, StoreError> {
         Sqlite::inbox_of(self, run)
     }

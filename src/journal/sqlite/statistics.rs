@@ -26,6 +26,7 @@ struct Runs {
     started: BTreeMap<Arc<str>, u64>,
     ended: BTreeMap<EndStatus, u64>,
     durations: Histogram,
+    fuel: u64,
 }
 
 /// The counts of a store.
@@ -63,6 +64,7 @@ impl Statistics {
                 Change::Ended { name, created, end } => {
                     let counts = entry(&mut runs, &name, WORKFLOWS_MAX);
                     *counts.ended.entry(end.status).or_default() += 1;
+                    counts.fuel += end.fuel;
                     counts.durations.add(end.at.0.saturating_sub(created.cast_unsigned()));
                 }
             }
@@ -79,6 +81,7 @@ impl Statistics {
             started: runs.started.clone(),
             ended: runs.ended.clone(),
             durations: runs.durations.counts(),
+            fuel: runs.fuel,
         };
         let snapshots = path.with_file_name(crate::journal::layout::SNAPSHOTS);
         let paths = [path.to_owned(), super::wal::log_of(path), snapshots.clone(), super::wal::log_of(&snapshots)];

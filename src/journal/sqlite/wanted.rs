@@ -100,6 +100,16 @@ impl Sqlite {
         self.0.locks.announce_mail();
     }
 
+    /// Counts the parked runs whose host is gone.
+    pub(super) fn inherited(&self) -> Result<u64, StoreError> {
+        let dead = self.0.beside(|| self.fence_dead())?;
+        let db = self.0.reader();
+        let owners = std::iter::once(None).chain(dead.into_iter().map(Some));
+        let counts = owners.map(|owner| db.prepare_cached(PARKED)?.query_row([owner], |row| row.get::<_, i64>(0)));
+        let count = counts.sum::<Result<i64, _>>().map_err(sqlite(self.0.path()))?;
+        Ok(count.cast_unsigned())
+    }
+
     /// Fences the dead hosts. Returns them, and those that were fenced before.
     fn fence_dead(&self) -> Result<BTreeSet<i64>, StoreError> {
         let fails = sqlite(self.0.path());
@@ -242,6 +252,9 @@ pub(super) const ORPHANS: &str =
 pub(super) const DUE: &str = "SELECT wake, run, id FROM run INDEXED BY run_parked
      WHERE owner IS ?1 AND wake IS NOT NULL AND wake >= ?2 AND (wake, run) > (?2, ?3) AND wake <= ?4
      ORDER BY wake, run LIMIT ?5";
+
+/// How many parked runs an owner has.
+pub(super) const PARKED: &str = "SELECT count(*) FROM run INDEXED BY run_parked WHERE owner IS ?1 AND wake IS NOT NULL";
 
 /// Parked runs that have mail.
 pub(super) const WITH_MAIL: &str =

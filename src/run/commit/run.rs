@@ -19,7 +19,7 @@ use crate::process::{Body, Ending, LogLine, Output, Owed, Pid, Problem, Status, 
 use crate::run::record::kinds::{Died, Digest, Record, SteppedHead, put_log, whole_bytes};
 use crate::run::record::wire::Wire;
 use crate::run::seam::backlog::Backlog;
-use crate::run::seam::log::{Durability, EndStatus, Log, Reading, RunEnd};
+use crate::run::seam::log::{Durability, Log, Reading};
 use crate::run::seam::snapshot_store::SnapshotStore;
 use crate::run::state::config::{RunConfig, allocate};
 use crate::run::state::decide::{Asker, Read, check};
@@ -180,7 +180,7 @@ impl Inner {
         let state = &mut self.state;
         let result = state.result.clone().expect("invariant: a finished run has its result");
         let ending = state.root_ending.clone().expect("invariant: the root has ended");
-        let durability = self.log.ended(&RunEnd { status: EndStatus::of(&ending, &result, state.late), at });
+        let durability = self.log.ended(&state.end(at).expect("invariant: it has ended"));
         let outcome = Outcome {
             ending,
             result,

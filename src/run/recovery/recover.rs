@@ -31,7 +31,7 @@ use crate::run::commit::run::{Inner, Run};
 use crate::run::commit::task::Task;
 use crate::run::record::kinds::{News, Record};
 use crate::run::seam::effects::{Effects, OutgoingCall};
-use crate::run::seam::log::{EndStatus, Log, LogSink, Mail, RunEnd};
+use crate::run::seam::log::{Log, LogSink, Mail};
 use crate::run::state::config::{Programs, RunConfig};
 use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
@@ -121,8 +121,8 @@ impl Kernel {
         let (started, state, recovered) = rebuild.into_run().ok_or(RecoveryError::Empty)?;
         if ended {
             // Its host died between writing the last record and reporting the end.
-            if let (Some(ending), Some(result)) = (&state.root_ending, &state.result) {
-                let _ = log.ended(&RunEnd { status: EndStatus::of(ending, result, state.late), at: recovered.at });
+            if let Some(end) = state.end(recovered.at) {
+                let _ = log.ended(&end);
             }
             return Err(RecoveryError::Ended(started.run));
         }

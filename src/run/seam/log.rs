@@ -77,6 +77,8 @@ pub struct RunEnd {
     pub status: EndStatus,
     /// When the last record was written, in microseconds since 1970.
     pub at: Timestamp,
+    /// Fuel of all its steps.
+    pub fuel: u64,
 }
 
 /// An act upon a run that waits in the run's inbox. It is applied once.

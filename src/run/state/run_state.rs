@@ -21,6 +21,7 @@ use crate::process::{
 use crate::run::record::former_keys::{FormerKeys, REPEATS};
 use crate::run::record::kinds::{Bounds, Started};
 use crate::run::seam::effects::OutgoingCall;
+use crate::run::seam::log::{EndStatus, RunEnd};
 use crate::scheduler::Next;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -184,6 +185,12 @@ pub(in crate::run) struct State {
 }
 
 impl State {
+    /// How the run ended, if it has.
+    pub(in crate::run) fn end(&self, at: Timestamp) -> Option<RunEnd> {
+        let status = EndStatus::of(self.root_ending.as_ref()?, self.result.as_ref()?, self.late);
+        Some(RunEnd { status, at, fuel: self.counts.fuel })
+    }
+
     /// The state after the first record. The root is in the table and not started.
     pub(in crate::run) fn new(started: &Started) -> Self {
         let mut state = Self::bare(started.bounds);

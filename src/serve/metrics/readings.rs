@@ -55,6 +55,11 @@ pub(super) fn read(service: &Service, samples: &mut Samples) {
     samples.0.push(("wfhost_build_info", release, Value::Info));
     let host = service.host();
     runs(service, samples);
+    for (workflow, ending, count) in host.step_counts() {
+        let labels = vec![("workflow", workflow.to_string()), ("outcome", ending.name().to_owned())];
+        samples.count("wfhost_steps_total", labels, count);
+    }
+    samples.count("wfhost_restores_total", Vec::new(), host.guests().restores());
     for (handler, statistics) in host.call_statistics() {
         calls(&handler, statistics, samples);
     }
@@ -81,6 +86,7 @@ pub(super) fn read(service: &Service, samples: &mut Samples) {
     }
     of_service(service, samples);
     samples.level("wfhost_sse_clients", Vec::new(), service.open_streams() as u64);
+    samples.level("wfhost_sse_lag_events", Vec::new(), service.stream_lag());
 }
 
 /// What comes to the service from outside, and what it starts by itself.
@@ -111,8 +117,9 @@ fn runs(service: &Service, samples: &mut Samples) {
     let runs = service.host().runs();
     let (resident, parked) = service.host().run_counts();
     let paused = runs.iter().filter(|run| run.is_paused()).count();
-    for (state, count) in [("resident", resident), ("parked", parked), ("paused", paused)] {
-        samples.level("wfhost_runs", label("state", state), count as u64);
+    let parked = parked as u64 + service.inherited();
+    for (state, count) in [("resident", resident as u64), ("parked", parked), ("paused", paused as u64)] {
+        samples.level("wfhost_runs", label("state", state), count);
     }
 }
 
@@ -166,6 +173,7 @@ fn journal(statistics: JournalStatistics, samples: &mut Samples) {
             samples.count("wfhost_runs_ended_total", with("status", status.name()), *count);
         }
         samples.durations("wfhost_run_duration_seconds", label("workflow", &workflow), runs.durations);
+        samples.count("wfhost_step_fuel_total", label("workflow", &workflow), runs.fuel);
     }
     samples.count("wfhost_journal_commits_total", Vec::new(), statistics.commits.count());
     samples.durations("wfhost_journal_commit_seconds", Vec::new(), statistics.commits);

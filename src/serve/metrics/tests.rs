@@ -14,7 +14,8 @@ use std::path::Path;
 use std::sync::Arc;
 use tower_service::Service as _;
 
-const WORKFLOWS: [&str; 2] = [
+const WORKFLOWS: [&str; 3] = [
+    "name: waits\nsteps:\n  - { id: a, set: 1 }\n  - { id: b, wait: { signal: one } }\n  - { id: c, wait: { signal: two } }\n",
     "name: good\nsteps:\n  - { id: a, call: log, with: { message: hello } }\noutputs: { b: 1 }",
     "name: bad\nsteps: [{ id: a, set: \"${ error(\\\"no\\\") }\" }]",
 ];
@@ -87,6 +88,10 @@ async fn sums_agree_with_the_journal() {
     is("wfhost_calls_total{handler=\"log\",outcome=\"answered\"}", 20.0);
     is("wfhost_call_duration_seconds_count{handler=\"log\"}", 20.0);
     is("wfhost_http_requests_total{route=\"/v1/workflows/{name}/runs\",method=\"POST\",code=\"200\"}", 25.0);
+    is("wfhost_steps_total{workflow=\"good\",outcome=\"succeeded\"}", 20.0);
+    is("wfhost_steps_total{workflow=\"bad\",outcome=\"failed\"}", 5.0);
+    is("wfhost_sse_lag_events", 0.0);
+    is("wfhost_restores_total", 0.0);
     is("wfhost_journal_full", 0.0);
     is("wfhost_signals_total{outcome=\"refused\"}", 1.0);
     is("wfhost_inbox_oldest_seconds{kind=\"signal\"}", 0.0);
@@ -96,6 +101,51 @@ async fn sums_agree_with_the_journal() {
     assert!((records - runs.iter().map(|run| run.records as f64).sum::<f64>()).abs() < 0.5, "{records} records");
     assert!(samples["wfhost_slices_total{worker=\"0\"}"] + samples["wfhost_slices_total{worker=\"1\"}"] >= 25.0);
     assert!(samples["process_resident_memory_bytes"] > 1e6 && samples["process_cpu_seconds_total"] > 0.0);
+}
+
+/// Steps that ended before are replayed, and not counted again; runs that are parked are counted
+/// by the server that has them, or inherits them.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_restart_nothing_counts_twice_and_parked_runs_are_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || async {
+        let server = Server::new(folder.path(), Scope::Admin);
+        server.service.host().resume_all(&mut |_, _| {}).unwrap();
+        server
+    };
+    let steps = "wfhost_steps_total{workflow=\"waits\",outcome=\"succeeded\"}";
+    let (mut counted, mut server) = (0.0, start().await);
+    for (signal, sum) in [(None, 1.0), (Some("one"), 2.0), (Some("two"), 3.0)] {
+        if let Some(signal) = signal {
+            server.service.host().suspend(std::time::Duration::from_secs(5)).unwrap();
+            drop(server);
+            server = start().await;
+            let (_, _, text) = server.asks("GET", "/metrics", "", "").await;
+            assert!(!samples(&text).contains_key(steps), "{text}");
+            let path = format!("/v1/runs/it/signals/{signal}");
+            let (status, _, text) = server.asks("POST", &path, "*/*", "1").await;
+            assert_eq!(status, StatusCode::OK, "{text}");
+        } else {
+            let (status, ..) = server.asks("POST", "/v1/workflows/waits/runs", "*/*", r#"{"run-id":"it"}"#).await;
+            assert_eq!(status, StatusCode::CREATED);
+        }
+        counted += wait_for(&server, steps, 1.0).await;
+        assert!((counted - sum).abs() < 0.5, "{counted}");
+    }
+    let (_, _, text) = server.asks("GET", "/v1/runs/it/outcome?wait=30s", "*/*", "").await;
+    assert!(text.contains("succeeded"), "{text}");
+}
+
+/// A sample, once it is at least this.
+async fn wait_for(server: &Server, name: &str, least: f64) -> f64 {
+    for _ in 0..500 {
+        let (_, _, text) = server.asks("GET", "/metrics", "", "").await;
+        match samples(&text).get(name) {
+            Some(value) if *value >= least => return *value,
+            _ => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
+        }
+    }
+    panic!("{name} does not come to {least}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

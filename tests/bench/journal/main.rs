@@ -209,7 +209,7 @@ fn whole_runs(folder: &Path, span: Duration) {
                 for log in &mut logs {
                     let _ = log.append(&[number; RECORD_BYTES]);
                     if number == 2 {
-                        let _ = log.ended(&RunEnd { status: EndStatus::Succeeded, at: Timestamp(1) });
+                        let _ = log.ended(&RunEnd { status: EndStatus::Succeeded, at: Timestamp(1), fuel: 0 });
                     }
                 }
                 store.flush().expect("it is durable");

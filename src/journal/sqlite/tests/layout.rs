@@ -192,7 +192,7 @@ fn old_and_surplus_runs_go_and_what_unfinished_ones_need_stays() {
     drop(begin("waits", &[]));
     for at in 0..100 {
         let mut log = begin(&format!("run {at}"), if at < 50 { &["ended", "both"] } else { &[] });
-        let _ = log.ended(&RunEnd { status: EndStatus::Failed, at: Timestamp(100 + at) });
+        let _ = log.ended(&RunEnd { status: EndStatus::Failed, at: Timestamp(100 + at), fuel: 0 });
         store.put_snapshot(&format!("run {at}"), Pid(1), 1, b"", Vec::new());
     }
     store.flush().unwrap();

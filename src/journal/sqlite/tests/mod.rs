@@ -97,7 +97,7 @@ fn new(id: &str) -> NewRun {
 }
 
 fn ended(log: &mut dyn Log, status: EndStatus) {
-    let _ = log.ended(&RunEnd { status, at: Timestamp(9) });
+    let _ = log.ended(&RunEnd { status, at: Timestamp(9), fuel: 0 });
 }
 
 fn record(run: usize, number: usize) -> Vec<u8> {

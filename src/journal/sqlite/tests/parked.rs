@@ -72,7 +72,9 @@ fn a_parked_run_of_a_dead_host_is_wanted_when_it_is_due_or_has_mail() {
     let _paused = park(&one, "paused", Nap { is_paused: true, ..FOR_EVER });
     let _busy = begin(&one, "busy");
     assert!(matches!(two.recover("asks"), Err(StoreError::Owned { .. })));
+    assert_eq!(two.inherited().unwrap(), 0);
     die(folder.path(), 1);
+    assert_eq!(two.inherited().unwrap(), 3);
 
     let (watch, told) = watch(&two);
     let orphans = [("paused", WantedWhy::Orphan), ("busy", WantedWhy::Orphan)].map(|(id, why)| (id.to_owned(), why));
@@ -143,7 +145,8 @@ fn no_look_sorts_what_it_reads() {
     let folder = tempfile::tempdir().unwrap();
     let (store, _) = open(folder.path());
     let db = store.0.reader();
-    for question in [super::super::wanted::ORPHANS, super::super::wanted::DUE, super::super::wanted::WITH_MAIL] {
+    use super::super::wanted::{DUE, ORPHANS, PARKED, WITH_MAIL};
+    for question in [ORPHANS, DUE, WITH_MAIL, PARKED] {
         let mut select = db.prepare(&format!("EXPLAIN QUERY PLAN {question}")).unwrap();
         let values = rusqlite::params_from_iter(vec![1; select.parameter_count()]);
         let plan: Vec<String> = select.query_map(values, |row| row.get(3)).unwrap().map(Result::unwrap).collect();
