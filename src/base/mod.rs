@@ -13,6 +13,7 @@ mod panics;
 mod processors;
 pub(crate) mod report_debug;
 pub(crate) mod sync;
+#[cfg(feature = "wasm")]
 pub(crate) mod text;
 mod time;
 

@@ -96,6 +96,7 @@ mod wanted;
 mod writer;
 
 use super::StoreError;
+#[cfg(feature = "wasm")]
 pub(crate) use components::ComponentStore;
 pub use store::Sqlite;
 
