@@ -152,7 +152,7 @@ pub(in crate::serve) async fn step(
             if node.is_none() && attempts.is_empty() {
                 // It may be one that has not begun.
                 let plan = service.host.plan_of(&id).map_err(recover_problem)?;
-                if !plan.nodes.iter().any(|node| *node.id == *step) {
+                if plan.node(&step).is_none() {
                     return Err(ServeProblem::unknown(format_args!("step `{step}`")));
                 }
             }

@@ -167,7 +167,7 @@ async fn readers_of_one_run_in_step_or_not_miss_and_repeat_nothing() {
             };
             let mut stream = server.follows(None, &path, &[]).await;
             let (mut ids, mut kinds) = (Vec::new(), Vec::new());
-            while let Some(event) = stream.next().await {
+            while let Some(event) = stream.next_within(std::time::Duration::from_mins(1)).await {
                 kinds.push(event.data["kind"].as_str().unwrap_or_default().to_owned());
                 ids.extend(event.id.map(|id| id.parse::<u64>().unwrap()));
                 if event.name == "end" {

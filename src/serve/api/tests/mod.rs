@@ -210,6 +210,11 @@ pub(super) struct Event {
 impl Following {
     /// The next event; `None` at the end of the stream, or if there is none for a second.
     pub(super) async fn next(&mut self) -> Option<Event> {
+        self.next_within(Duration::from_secs(1)).await
+    }
+
+    /// The next event; `None` at the end of the stream, or if there is none for that long.
+    pub(super) async fn next_within(&mut self, most: Duration) -> Option<Event> {
         loop {
             if let Some((event, rest)) = self.text.split_once("\n\n") {
                 let of = |key: &str| event.lines().find_map(|line| line.strip_prefix(key)).map(str::to_owned);
@@ -218,7 +223,7 @@ impl Following {
                 let Some(name) = name else { continue };
                 return Some(Event { name, id, data: serde_json::from_str(&data.unwrap()).unwrap() });
             }
-            let frame = tokio::time::timeout(Duration::from_secs(1), self.body.frame()).await.ok()??;
+            let frame = tokio::time::timeout(most, self.body.frame()).await.ok()??;
             self.text.push_str(std::str::from_utf8(&frame.unwrap().into_data().unwrap()).unwrap());
         }
     }
