@@ -6,6 +6,7 @@ use super::projection::RunProjection;
 use super::spans::SpanEnd;
 use crate::process::{Action, Answer, Ending, Payload, Pid, Status, Tag};
 use crate::run::{Decided, Decision, News, Record};
+use crate::workflow::interpreter::progress::{path_of, without_items};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -150,9 +151,11 @@ impl StepAttempts {
 
     /// The item of a scope, `<step>/<item>/<n>`, if it is one that is looked for.
     fn item_of(&self, scope: &str) -> Option<u64> {
-        let mut parts = scope.rsplitn(3, '/');
-        let (_, item, step) = (parts.next()?, parts.next()?.parse().ok()?, parts.next()?);
-        (step == self.step && self.item.is_none_or(|wanted| wanted == item)).then_some(item)
+        let path = path_of(scope, |_| true);
+        let (step, item) = path.strip_suffix(']')?.rsplit_once('[')?;
+        let item = item.parse().ok()?;
+        let is_wanted = step == self.step || without_items(step) == self.step;
+        (is_wanted && self.item.is_none_or(|wanted| wanted == item)).then_some(item)
     }
 
     fn ends(&mut self, tag: Tag, place: Place, answer: Option<&Answer>) {

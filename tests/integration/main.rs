@@ -1,6 +1,7 @@
 //! Tests with real components, one module per topic.
 
 mod charged;
+mod constructs;
 #[cfg(feature = "serve")]
 mod embedding;
 mod evictions;

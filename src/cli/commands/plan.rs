@@ -5,11 +5,12 @@ use crate::cli::args::workflow::load;
 use crate::cli::exit::Exit;
 use crate::cli::terminal::{Terminal, print, print_json, printable};
 use crate::workflow::model::{Input, LIMITS, When, write_duration};
-use crate::workflow::plan::{Action, Node, Plan, Template};
+use crate::workflow::plan::{Action, Block, Node, Plan, Template};
 use clap::{Args, ValueHint};
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(Args, Debug)]
 #[command(
@@ -97,14 +98,7 @@ fn describe(plan: &Plan) -> String {
         }
     }
     out.push_str("\nsteps, each after what it needs\n");
-    for &index in &plan.order {
-        let node = &plan.nodes[index];
-        let mut lines = step(plan, node).into_iter();
-        let _ = writeln!(out, "  {:width$}  {}", node.id, lines.next().unwrap_or_default());
-        for line in lines {
-            let _ = writeln!(out, "  {:width$}    {line}", "");
-        }
-    }
+    list(&mut out, &plan.nodes, &plan.order, "  ", width);
     if !plan.outputs.is_empty() {
         out.push_str("\noutputs\n");
         for (name, value) in &plan.outputs {
@@ -112,6 +106,41 @@ fn describe(plan: &Plan) -> String {
         }
     }
     out
+}
+
+/// Writes steps, each after what it needs, and below each the steps within it.
+fn list(out: &mut String, nodes: &[Arc<Node>], order: &[usize], margin: &str, width: usize) {
+    for &index in order {
+        let node = &nodes[index];
+        let mut lines = step(nodes, node).into_iter();
+        let _ = writeln!(out, "{margin}{:width$}  {}", node.id, lines.next().unwrap_or_default());
+        for line in lines {
+            let _ = writeln!(out, "{margin}{:width$}    {line}", "");
+        }
+        let within = format!("{margin}  ");
+        match &node.action {
+            Action::Steps(block) => block_lines(out, block, &within),
+            Action::Switch(cases) => {
+                for case in cases {
+                    let condition =
+                        case.condition.as_ref().map_or("otherwise".to_owned(), |one| format!("if {}", shown(one)));
+                    let _ = writeln!(out, "{within}{condition}");
+                    block_lines(out, &case.block, &format!("{within}  "));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Writes the steps within a step, and their outputs.
+fn block_lines(out: &mut String, block: &Block, margin: &str) {
+    let names = block.nodes.iter().map(|node| node.id.len()).chain(block.outputs.iter().map(|(name, _)| name.len()));
+    let width = names.max().unwrap_or(0);
+    list(out, &block.nodes, &block.order, margin, width);
+    for (name, value) in &block.outputs {
+        let _ = writeln!(out, "{margin}{name:width$}  output {}", shown(value));
+    }
 }
 
 fn describe_input(input: &Input) -> String {
@@ -128,7 +157,7 @@ fn describe_input(input: &Input) -> String {
 }
 
 /// The action of a step, then all that affects it, a line each.
-fn step(plan: &Plan, node: &Node) -> Vec<String> {
+fn step(nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
     let mut lines = vec![match &node.action {
         Action::Uses { .. } if node.action.key() == "script" => "script".to_owned(),
         Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
@@ -139,9 +168,12 @@ fn step(plan: &Plan, node: &Node) -> Vec<String> {
             format!("wait for signal {}, at most {}", shown(name), shown(timeout))
         }
         Action::Set(value) => format!("set {}", shown(value)),
+        Action::Steps(block) if block.nodes.len() == 1 => "1 step".to_owned(),
+        Action::Steps(block) => format!("{} steps", block.nodes.len()),
+        Action::Switch(_) => "switch to the first case that applies".to_owned(),
     }];
     if !node.needs.is_empty() {
-        let needs: Vec<&str> = node.needs.iter().map(|&need| &*plan.nodes[need].id).collect();
+        let needs: Vec<&str> = node.needs.iter().map(|&need| &*nodes[need].id).collect();
         lines.push(format!("needs {}", needs.join(", ")));
     }
     match node.when {

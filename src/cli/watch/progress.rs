@@ -16,7 +16,9 @@ use crate::cli::watch::redraw::{Redraw, Size};
 use crate::host::{Line, Workflow};
 use crate::process::{Level, LogLine, Pid, Timestamp};
 use crate::run::{Events, RunEvent, system_time};
-use crate::workflow::interpreter::progress::{ItemFailure, NodeProgress, Progress as StepProgress, RetryProgress};
+use crate::workflow::interpreter::progress::{
+    ItemFailure, NodeProgress, Progress as StepProgress, RetryProgress, path_of, without_items,
+};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -125,8 +127,7 @@ impl Follower {
     }
 
     fn follow_source(&self, source: EventSource, workflow: &Workflow, backlog: Backlog, signal: Option<Invocation>) {
-        let lists = workflow.plan().nodes.iter().filter(|node| node.for_each.is_some());
-        let lists = lists.map(|node| node.id.to_string()).collect();
+        let lists = workflow.plan().lists();
         let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, lists, backlog, signal })));
     }
 
@@ -333,7 +334,7 @@ impl Progress {
         let now = system_time();
         let line = |Running { node, since, .. }: &Running| {
             let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
-            let is_list = self.lists.contains(&node.node);
+            let is_list = self.is_list(&node.node);
             let items = if is_list { format!("{}/{}{failed}  ", node.done, node.total) } else { String::new() };
             let waits = waits::describe_briefly(node, now).map_or_else(String::new, |waits| format!("  {waits}"));
             format!("{sign} {:width$}  {items}{}{waits}", fit(&node.node, width), seconds(since.elapsed()))
@@ -378,14 +379,13 @@ impl Progress {
         }
     }
 
-    /// The step of a scope, `<step>/<item>/<n>`, with the item if the step runs for each.
+    /// The step of a scope, with the item if the step runs for each.
     fn step(&self, scope: &str) -> String {
-        let mut parts = scope.split('/');
-        let step = parts.next().unwrap_or_default();
-        match parts.next() {
-            Some(item) if self.lists.contains(step) => format!("{step}[{item}]"),
-            _ => step.to_owned(),
-        }
+        path_of(scope, |path| self.is_list(path))
+    }
+
+    fn is_list(&self, path: &str) -> bool {
+        self.lists.contains(&without_items(path))
     }
 
     /// The new state of a step, from that time on.
@@ -404,7 +404,7 @@ impl Progress {
             None => self.running.push(Running { node: node.clone(), began: at, since: since(at) }),
         }
         if !self.can_draw() && known.is_none() {
-            let is_list = self.lists.contains(&node.node);
+            let is_list = self.is_list(&node.node);
             let plural = if node.total == 1 { "" } else { "s" };
             let items = if is_list { format!(" ({} item{plural})", node.total) } else { String::new() };
             let waits = waits::describe_briefly(node, system_time()).filter(|_| node.only_waits());
@@ -431,7 +431,7 @@ impl Progress {
         if node.taken_over {
             line.push_str(", taken over");
         }
-        if self.lists.contains(&node.node) && took.is_some() {
+        if self.is_list(&node.node) && took.is_some() {
             let _ = write!(line, ", {}", node.items());
         }
         if node.attempts > 1 {

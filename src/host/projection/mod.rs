@@ -14,7 +14,7 @@ use crate::process::{Action, Answer, Ending, Json, Level, LogLine, Payload, Pid,
 use crate::run::{
     Decided, Decision, Origin, Outcome as RunOutcome, Projection, Record, RunEvent, Stepped, Uncertain, answer_of,
 };
-use crate::workflow::interpreter::progress::{NodeProgress, Progress};
+use crate::workflow::interpreter::progress::{NodeProgress, Progress, path_of};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -222,8 +222,13 @@ impl RunProjection {
 
     fn node(&mut self, line: &Line) {
         let Some(Progress::Node(node)) = line.progress() else { return };
-        match self.nodes.iter_mut().find(|known| known.node == node.node) {
-            Some(known) => *known = node,
+        // Of the steps within the items of a list, which are many, those that live and those that
+        // tell of a failure are kept.
+        let is_over = node.node.contains("].") && matches!(node.status.as_str(), "succeeded" | "skipped" | "cancelled");
+        match self.nodes.iter().position(|known| known.node == node.node) {
+            Some(at) if is_over => _ = self.nodes.remove(at),
+            Some(at) => self.nodes[at] = node,
+            None if is_over => {}
             None => self.nodes.push(node),
         }
     }
@@ -246,15 +251,17 @@ impl RunProjection {
         }
     }
 
-    /// The step of a scope, `<step>/<item>/<n>`, with its item if the step has several.
+    /// The step of a scope, with its item if the step has several.
     fn step(&self, scope: &str) -> String {
-        let mut parts = scope.split('/');
-        let step = parts.next().unwrap_or_default();
-        let is_list = self.nodes.iter().any(|node| node.node == step && node.total > 1);
-        match parts.next() {
-            Some(item) if is_list => format!("{step}[{item}]"),
-            _ => step.to_owned(),
-        }
+        path_of(scope, |path| self.nodes.iter().any(|node| node.node == path && node.total > 1))
+    }
+
+    /// The step that a command with this scope belongs to, as far as steps within steps are known.
+    pub(super) fn known_step(&self, scope: &str) -> String {
+        let path = self.step(scope);
+        let place = path.strip_suffix(']').and_then(|path| path.rsplit_once('[')).map_or(&*path, |(path, _)| path);
+        let is_known = self.nodes.iter().any(|node| node.node == place);
+        if is_known { place } else { scope.split('/').next().unwrap_or_default() }.to_owned()
     }
 }
 

@@ -112,8 +112,8 @@ impl RunSpans {
 
     /// What a command of a process is within: the step of its scope, or the process.
     fn parent(&self, pid: Pid, scope: Option<&str>) -> SpanId {
-        match scope.and_then(|scope| scope.split('/').next()) {
-            Some(step) => self.step_id(step),
+        match scope.map(|scope| self.projection.known_step(scope)) {
+            Some(step) => self.step_id(&step),
             None => self.process_id(pid),
         }
     }

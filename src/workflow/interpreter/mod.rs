@@ -35,6 +35,10 @@
 //!   have happened, and stays once one may have: if an attempt timed out, or was a guest, whose own
 //!   calls may have happened.
 //!
+//! - Steps within a step are a block: it begins with the attempt at an item, its nodes see what the
+//!   step sees and each other, and when all of them have ended, so has the attempt. It fails as the
+//!   first of them that failed, in the plan's order. A retry begins a new block; keys are the same.
+//!
 //! # Invariants
 //! - **I1** It is a pure function of plan, seed and events: no clock but the batch's time, no order
 //!   of a hash map.
@@ -47,9 +51,13 @@
 //! - **I5** A value that an expression or a `set` gives is within [`VALUE_SIZE_MAX`], which is
 //!   known before it is built. The retained state is within [`STATE_SIZE_MAX`]: results, the data
 //!   of failures, the items of a `for-each`, and the inputs of further attempts.
-//! - **I6** The texts of its problems are data like its commands: a replay compares them with the
+//! - **I6** A node counts in the block that it is in alone; a block ends after all of its nodes,
+//!   and no timer, tag or place of a list is left of it then.
+//! - **I7** The texts of its problems are data like its commands: a replay compares them with the
 //!   records, so they change only with [`VERSION`].
 
+mod blocks;
+mod changes;
 mod outcome;
 pub mod progress;
 mod repeat;
@@ -67,9 +75,10 @@ use super::plan::Plan;
 use crate::process::{
     Action, Body, Context, Event, Native, Payload, Problem, Process, ProcessInit, Program, Status as StepStatus, Tag,
 };
+use blocks::{Blocks, ROOT};
 pub use repeat::{FormerRun, ItemKeys, RepeatError, RepeatOptions, Repetition, Rerun, RerunReason, StepFate, repeat};
 use serde_json::{Value, json};
-use state::{NodeState, Status};
+use state::NodeState;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -130,9 +139,11 @@ pub struct Interpreter {
     jq: Arc<Jq>,
     inputs: Value,
     run: Value,
+    /// The nodes of the workflow, and those of the steps within items that run.
     nodes: Vec<NodeState>,
-    /// For each node, the nodes that depend on it.
-    dependents: Vec<Vec<usize>>,
+    blocks: Blocks,
+    /// Blocks whose nodes have all ended.
+    finishing: BTreeSet<usize>,
     /// Nodes whose dependencies have all ended.
     ready: BTreeSet<usize>,
     /// Nodes that may have items to start.
@@ -142,7 +153,6 @@ pub struct Interpreter {
     /// The size of the retained state.
     retained: Size,
     timers: Timers,
-    ended: usize,
     cancelled: Option<Arc<str>>,
     /// The results of a former run's steps, until the run begins.
     prior: BTreeMap<String, PriorStep>,
@@ -198,13 +208,7 @@ impl Interpreter {
 
     /// Like [`Self::new`], with the behaviour of an earlier version.
     fn of_version(plan: Arc<Plan>, jq: Arc<Jq>, version: u32) -> Self {
-        let mut dependents = vec![Vec::new(); plan.nodes.len()];
-        for (index, node) in plan.nodes.iter().enumerate() {
-            for need in &node.needs {
-                dependents[*need].push(index);
-            }
-        }
-        let nodes = plan.nodes.iter().map(|node| NodeState::new(node.needs.len())).collect();
+        let (blocks, nodes) = Self::root(&plan);
         let ready = (0..plan.nodes.len()).filter(|index| plan.nodes[*index].needs.is_empty()).collect();
         Self {
             version,
@@ -213,14 +217,14 @@ impl Interpreter {
             inputs: Value::Null,
             run: Value::Null,
             nodes,
-            dependents,
+            blocks,
+            finishing: BTreeSet::new(),
             ready,
             fillable: BTreeSet::new(),
             in_flight: BTreeMap::new(),
             in_flight_bytes: 0,
             retained: Size::default(),
             timers: Timers::default(),
-            ended: 0,
             cancelled: None,
             prior: BTreeMap::new(),
             unknown_steps: BTreeMap::new(),
@@ -257,7 +261,9 @@ impl Interpreter {
     /// Decides nodes and starts items, within the step's budget.
     fn advance(&mut self, context: &mut Context<'_>) {
         while !self.budget.is_done() {
-            if let Some(index) = self.ready.pop_first() {
+            if let Some(place) = self.finishing.pop_first() {
+                self.finish_block(context, place);
+            } else if let Some(index) = self.ready.pop_first() {
                 self.decide(context, index);
             } else if let Some(index) = self.fillable.first().copied() {
                 if self.is_full() {
@@ -286,30 +292,13 @@ impl Interpreter {
         for tag in self.in_flight.keys().copied().collect::<Vec<_>>() {
             self.stop(context, tag);
         }
-        for index in 0..self.nodes.len() {
-            let state = &mut self.nodes[index];
-            match &mut state.running {
-                Some(running) => {
-                    running.stopped = true;
-                    for (item, idle) in running.take_idle() {
-                        state.ended_items.record(item, &idle);
-                        self.retained -= idle.retained();
-                    }
-                    if running.live.is_empty() {
-                        self.end(index, Status::Cancelled);
-                    }
-                }
-                None if state.status == Status::Waiting => self.end(index, Status::Cancelled),
-                None => {}
-            }
-        }
-        self.ready.clear();
+        self.halt(ROOT);
     }
 
     /// Stops an attempt. Its answer still comes.
     fn stop(&self, context: &mut Context<'_>, tag: Tag) {
         let Some((node, _)) = self.in_flight.get(&tag) else { return };
-        let action = match self.plan.nodes[*node].action {
+        let action = match self.node(*node).action {
             super::plan::Action::Uses { .. } => Action::Stop(crate::process::Target::Child(tag)),
             _ => Action::Cancel(tag),
         };
@@ -342,12 +331,13 @@ impl Process for Interpreter {
         }
         self.advance(context);
         self.report_changes(context);
-        if self.ended == self.nodes.len() && self.in_flight.is_empty() {
+        if self.blocks.get(ROOT).is_done() && self.in_flight.is_empty() {
             self.timers.clear(context);
             return self.finish(context);
         }
         self.timers.arm(context);
-        let more = !self.ready.is_empty() || (!self.fillable.is_empty() && !self.is_full());
+        let more =
+            !self.finishing.is_empty() || !self.ready.is_empty() || (!self.fillable.is_empty() && !self.is_full());
         if more { StepStatus::Ready } else { StepStatus::Blocked }
     }
 }

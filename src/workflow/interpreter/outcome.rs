@@ -1,5 +1,6 @@
 //! The inputs and the outcome of a run, and failures as people and expressions see them.
 
+use super::blocks::ROOT;
 use super::state::{Failure, Status};
 use super::{Interpreter, RepeatInput, kind};
 use crate::process::{Context, Json, Payload, Problem, Status as StepStatus, problem};
@@ -82,17 +83,41 @@ fn depth(value: &Value) -> usize {
 /// A failure as expressions see it: the problem, and the step, item and attempt.
 pub(super) fn error_value(node: &Node, failure: &Failure) -> Value {
     let mut value = problem_value(&failure.problem);
-    value.insert("step".to_owned(), json!(&*node.id));
-    value.insert("pointer".to_owned(), json!(node.pointer));
-    value.insert("item".to_owned(), json!(failure.item));
-    value.insert("attempt".to_owned(), json!(failure.attempt));
+    let (step, pointer, item, attempt) = failure.place(node);
+    value.insert("step".to_owned(), json!(step));
+    value.insert("pointer".to_owned(), json!(pointer));
+    value.insert("item".to_owned(), json!(item));
+    value.insert("attempt".to_owned(), json!(attempt));
     Value::Object(value)
 }
 
+/// The step within another one that a failure comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Origin {
+    /// Its id after those of the steps that it is within, with their items: `deploy[3].build`.
+    pub(super) step: String,
+    /// JSON Pointer to it.
+    pub(super) pointer: String,
+    /// As [`Failure::item`].
+    pub(super) item: Option<usize>,
+    /// As [`Failure::attempt`].
+    pub(super) attempt: u32,
+}
+
+impl Failure {
+    /// Where it comes from: the step, the pointer to it, the item and the attempt.
+    fn place<'a>(&'a self, node: &'a Node) -> (&'a str, &'a str, Option<usize>, u32) {
+        match &self.origin {
+            Some(origin) => (&origin.step, &origin.pointer, origin.item, origin.attempt),
+            None => (&node.id, &node.pointer, self.item, self.attempt),
+        }
+    }
+}
+
 /// "item 3, attempt 2"; empty if nothing was tried.
-fn place(failure: &Failure) -> String {
-    let item = failure.item.map(|item| format!("item {item}"));
-    let attempt = (failure.attempt > 0).then(|| format!("attempt {}", failure.attempt));
+fn place(item: Option<usize>, attempt: u32) -> String {
+    let item = item.map(|item| format!("item {item}"));
+    let attempt = (attempt > 0).then(|| format!("attempt {attempt}"));
     item.into_iter().chain(attempt).collect::<Vec<_>>().join(", ")
 }
 
@@ -115,27 +140,26 @@ impl Interpreter {
     /// The problem of a run in which a step failed: that of the first failed one, in the plan's
     /// order.
     fn failure(&self) -> Option<Problem> {
-        let counts =
-            |index: &usize| self.nodes[*index].status == Status::Failed && !self.plan.nodes[*index].continue_on_error;
-        let failed: Vec<usize> = self.plan.order.iter().copied().filter(counts).collect();
+        let failed: Vec<usize> = self.failed_nodes(ROOT).collect();
         let first = *failed.first()?;
-        let (node, state) = (&self.plan.nodes[first], &self.nodes[first]);
+        let (node, state) = (self.node(first), &self.nodes[first]);
         let failure = state.failure.as_ref().expect("invariant: a failed node has a failure");
         let names = |indexes: Vec<usize>| -> Vec<&str> {
-            indexes.into_iter().take(NAMED_MAX).map(|index| &*self.plan.nodes[index].id).collect()
+            indexes.into_iter().take(NAMED_MAX).map(|index| &*self.node(index).id).collect()
         };
-        let unreached = (0..self.nodes.len()).filter(|index| self.nodes[*index].status == Status::Unreached).collect();
+        let unreached = self.nodes_in(ROOT).filter(|index| self.nodes[*index].status == Status::Unreached).collect();
         let cause = &failure.problem;
-        let place = place(failure);
+        let (step, pointer, item, attempt) = failure.place(node);
+        let place = place(item, attempt);
         let separator = if place.is_empty() { "" } else { ": " };
-        let mut problem = Problem::new(kind::STEP_FAILED, format!("The step `{}` failed", node.id))
+        let mut problem = Problem::new(kind::STEP_FAILED, format!("The step `{step}` failed"))
             .with_detail(format!("{place}{separator}{cause}"))
             .with_class(cause.class)
             .with_data(&json!({
-                "step": &*node.id,
-                "pointer": node.pointer,
-                "item": failure.item,
-                "attempt": failure.attempt,
+                "step": step,
+                "pointer": pointer,
+                "item": item,
+                "attempt": attempt,
                 "cause": problem_value(cause),
                 "failed": names(failed),
                 "unreached": names(unreached),

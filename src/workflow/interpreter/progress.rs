@@ -11,6 +11,9 @@
 //! - `wfhost.retry`: [`RetryProgress`]: an attempt failed and will be repeated.
 //! - `wfhost.item`: [`ItemFailure`]: an item of a `for-each` failed for good; the first
 //!   `FAILURES_REPORTED_MAX` of a node are reported.
+//! - Steps within a step are named by their path, `deploy.build`, and with the item if the step has
+//!   a list of them: `deploy[3].build`. Of the latter, those that ended within the step of the
+//!   interpreter that they began in are told of only if the item failed.
 //!
 //! [`Progress::of`] reads them back.
 //!
@@ -42,6 +45,32 @@ pub enum Progress {
     /// An item failed for good.
     #[serde(rename = "wfhost.item")]
     Item(ItemFailure),
+}
+
+/// The step of a scope, `<step>/<item>/<n>` after those of the steps that it is within, as a path:
+/// `deploy[3].build`. A step has its item if `is_list` says so of the path up to it.
+#[must_use]
+pub fn path_of(scope: &str, is_list: impl Fn(&str) -> bool) -> String {
+    let mut path = String::new();
+    let mut parts = scope.split('/');
+    while let Some(step) = parts.next() {
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path.push_str(step);
+        if let Some(item) = parts.next().filter(|_| is_list(&path)) {
+            let _ = write!(path, "[{item}]");
+        }
+        parts.next();
+    }
+    path
+}
+
+/// A path without the items in it: `deploy.build`.
+#[must_use]
+pub fn without_items(path: &str) -> String {
+    let parts = path.split('.').map(|part| part.split('[').next().unwrap_or_default());
+    parts.collect::<Vec<_>>().join(".")
 }
 
 /// The progress of a node.
@@ -294,28 +323,44 @@ impl Interpreter {
             });
         }
         for index in std::mem::take(&mut self.changed) {
-            let progress = self.progress_of(index);
-            let is_list = self.plan.nodes[index].for_each.is_some();
-            let text = text_of(&progress, is_list);
-            let state = &mut self.nodes[index];
-            let is_new = state.last_line.as_deref() != Some(&*text);
-            let level = match state.status {
-                Status::Failed => Level::Error,
-                Status::Waiting => Level::Debug,
-                _ if is_new => Level::Info,
-                _ => Level::Debug,
-            };
-            if is_new {
-                state.last_line = (!state.status.is_end()).then(|| text.as_str().into());
-            }
-            let fields = Some(Json::from_value(&json!({"wfhost.node": progress})));
-            context.log(LogLine { level, text, fields });
+            self.report_node(context, index);
         }
+    }
+
+    /// Writes the last lines of the nodes of a block that has ended. Of those within the items of a
+    /// list, which may be many, only of those that were told of before, or of all if `all`.
+    pub(super) fn report_ended(&mut self, context: &mut Context<'_>, place: usize, all: bool) {
+        for index in self.nodes_in(place) {
+            let is_told = all || self.nodes[index].is_told || !self.is_of_list(index);
+            if self.changed.remove(&index) && is_told {
+                self.report_node(context, index);
+            }
+        }
+    }
+
+    fn report_node(&mut self, context: &mut Context<'_>, index: usize) {
+        let progress = self.progress_of(index);
+        let is_list = self.node(index).for_each.is_some();
+        let text = text_of(&progress, is_list);
+        let state = &mut self.nodes[index];
+        let is_new = state.last_line.as_deref() != Some(&*text);
+        let level = match state.status {
+            Status::Failed => Level::Error,
+            Status::Waiting => Level::Debug,
+            _ if is_new => Level::Info,
+            _ => Level::Debug,
+        };
+        if is_new {
+            state.last_line = (!state.status.is_end()).then(|| text.as_str().into());
+        }
+        state.is_told = true;
+        let fields = Some(Json::from_value(&json!({"wfhost.node": progress})));
+        context.log(LogLine { level, text, fields });
     }
 
     fn progress_of(&self, index: usize) -> NodeProgress {
         let NodeState { status, total, done, failed, attempts, taken_over, error, running, .. } = &self.nodes[index];
-        let node = &self.plan.nodes[index];
+        let node = self.node(index);
         let mut in_flight = 0;
         let mut waiting = 0;
         let mut waits = Vec::new();
@@ -328,7 +373,7 @@ impl Interpreter {
                         waits.push(Wait::clone(wait));
                     }
                 }
-                (None, Stage::InFlight(_)) => {
+                (None, Stage::InFlight(_) | Stage::Inside(_)) => {
                     in_flight += 1;
                     deadline = deadline.into_iter().chain(item.until).min();
                 }
@@ -337,7 +382,7 @@ impl Interpreter {
         }
         let queued = running.as_ref().filter(|running| !running.stopped);
         NodeProgress {
-            node: node.id.to_string(),
+            node: self.path(index),
             status: status.name().to_owned(),
             total: *total,
             done: *done,
@@ -362,9 +407,9 @@ impl Interpreter {
         problem: &Problem,
         delay: Micros,
     ) {
-        let node = &self.plan.nodes[index];
+        let node = self.node(index);
         let progress = RetryProgress {
-            node: node.id.to_string(),
+            node: self.path(index),
             item: node.for_each.is_some().then_some(item),
             attempt,
             kind: problem.kind.to_string(),
@@ -374,7 +419,7 @@ impl Interpreter {
         let place = progress.item.map_or(String::new(), |item| format!("[{item}]"));
         let text = format!(
             "{}{place}: attempt {attempt} failed, next in {:?}: {problem}",
-            node.id,
+            progress.node,
             std::time::Duration::from(delay)
         );
         context.log(LogLine {

@@ -26,7 +26,7 @@ use crate::process::{Allocation, Body, Context, Event, Native, Payload, Pid, Pro
 use crate::run::{FormerKeys, Programs, Rebuild, RebuildError, Record, Reuse};
 use crate::workflow::diagnostics::closest;
 use crate::workflow::expression::Jq;
-use crate::workflow::plan::{Action, Node, Plan, Template};
+use crate::workflow::plan::{Action, Node, Plan};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -215,7 +215,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
     };
     let prior = comparison.prior(&reasons);
     let steps = (0..reasons.len()).map(|index| comparison.fate(index, &reasons, &prior, &keys)).collect();
-    let is_gone = |node: &&Node| repeating.plan.node(&node.id).is_none();
+    let is_gone = |node: &&Arc<Node>| repeating.plan.node(&node.id).is_none();
     let gone = former.plan.nodes.iter().filter(is_gone);
     let gone = gone.map(|node| {
         (Arc::clone(&node.id), comparison.before(&node.id).expect("invariant: it is one of them").status.name())
@@ -250,14 +250,14 @@ fn other_keys(one: &Value, other: &Value) -> BTreeSet<String> {
 }
 
 /// The former run and the plan of the new one, side by side.
-struct Comparison<'a> {
-    former: &'a Interpreter,
-    plan: &'a Plan,
+pub(super) struct Comparison<'a> {
+    pub(super) former: &'a Interpreter,
+    pub(super) plan: &'a Plan,
     /// The indexes of the former run's nodes, by id.
     indexes: BTreeMap<&'a str, usize>,
     /// Inputs whose values changed.
     inputs: BTreeSet<String>,
-    substituted: bool,
+    pub(super) substituted: bool,
     from: Option<usize>,
 }
 
@@ -296,7 +296,7 @@ impl Comparison<'_> {
     fn difference(&self, index: usize, reasons: &[Option<RerunReason>]) -> Option<RerunReason> {
         let node = &self.plan.nodes[index];
         let former = &self.former.plan.nodes[self.indexes[&*node.id]];
-        let changed = self.changed(former, node);
+        let changed = self.changed((&self.former.plan.nodes, former), (&self.plan.nodes, node));
         if !changed.is_empty() {
             return Some(RerunReason::Changed(changed));
         }
@@ -313,67 +313,25 @@ impl Comparison<'_> {
         again.map(|need| RerunReason::Needs(Arc::clone(&self.plan.nodes[*need].id)))
     }
 
-    /// The changed keys of a step, of those that its result depends on.
-    fn changed(&self, former: &Node, node: &Node) -> Vec<&'static str> {
-        let ids = |plan: &Plan, node: &Node| -> BTreeSet<Arc<str>> {
-            node.needs.iter().map(|need| Arc::clone(&plan.nodes[*need].id)).collect()
-        };
-        let mut changed = self.changed_action(&former.action, &node.action);
-        let others = [
-            ("needs", ids(&self.former.plan, former) != ids(self.plan, node)),
-            ("when", former.when != node.when),
-            ("if", former.condition != node.condition),
-            ("for-each", former.for_each != node.for_each),
-        ];
-        changed.extend(others.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key));
-        changed
-    }
-
-    fn changed_action(&self, former: &Action, now: &Action) -> Vec<&'static str> {
-        let with = |former: &Template, now: &Template| (former != now).then_some("with");
-        match (former, now) {
-            (
-                Action::Uses { component: former, entry: former_entry, with: former_with },
-                Action::Uses { component, entry, with: now_with },
-            ) => {
-                let uses = !self.is_component(former, component);
-                let keys = [
-                    uses.then_some(now.key()),
-                    (former_entry != entry).then_some("entry"),
-                    with(former_with, now_with),
-                ];
-                keys.into_iter().flatten().collect()
-            }
-            (Action::Call { handler: former, with: former_with }, Action::Call { handler, with: now_with }) => {
-                let keys = [(former != handler).then_some("call"), with(former_with, now_with)];
-                keys.into_iter().flatten().collect()
-            }
-            (former, now) if former == now => Vec::new(),
-            (_, now) => vec![now.key()],
-        }
-    }
-
-    /// Returns whether a component is the one that the former run used.
-    fn is_component(&self, former: &str, name: &str) -> bool {
-        // A script that has only moved within its file is the same.
-        let digest = |plan: &Plan, name: &str| {
-            let found = plan.components.iter().find(|component| *component.name == *name);
-            found.and_then(|found| found.content.clone().or_else(|| found.digest.clone()))
-        };
-        match (digest(&self.former.plan, former), digest(self.plan, name)) {
-            _ if self.substituted && former == name => true,
-            (Some(former), Some(now)) => former == now,
-            _ => former == name,
-        }
-    }
-
     /// The prior results for the new run.
     fn prior(&self, reasons: &[Option<RerunReason>]) -> BTreeMap<String, PriorStep> {
-        let prior = |(node, reason): (&Node, &Option<RerunReason>)| {
+        let prior = |(node, reason): (&Arc<Node>, &Option<RerunReason>)| {
             let state = self.before(&node.id)?;
             let prior = match reason {
                 None => state.taken_over(),
                 Some(RerunReason::NotSucceeded) if !node.uses_store() => state.run_again(),
+                // Steps within it may be as they were.
+                Some(RerunReason::Changed(keys))
+                    if keys[..] == [node.action.key()]
+                        && node.action.blocks().next().is_some()
+                        && state.status != Status::Succeeded
+                        && !node.uses_store() =>
+                {
+                    let mut prior = state.run_again();
+                    prior.items.clear();
+                    prior.within.values_mut().for_each(|steps| *steps = self.within(&state.node, node, steps));
+                    prior
+                }
                 Some(_) => state.run_anew(),
             };
             (prior != PriorStep::default()).then(|| (node.id.to_string(), prior))
@@ -399,7 +357,7 @@ impl Comparison<'_> {
         let node = &self.plan.nodes[index];
         let (before, prior) = (self.before(&node.id), prior.get(&*node.id));
         let reason = reasons[index].clone();
-        let taken = prior.filter(|prior| prior.total.is_some()).map(|prior| prior.items.len());
+        let taken = prior.filter(|prior| !prior.items.is_empty()).map(|prior| prior.items.len());
         let items = taken.zip(prior.and_then(|prior| prior.total)).filter(|_| reason.is_some());
         let acts = matches!(node.action, Action::Uses { .. } | Action::Call { .. });
         let total = match before {

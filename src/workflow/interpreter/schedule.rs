@@ -45,18 +45,18 @@ impl Interpreter {
                 self.fill(context, index);
             }
             Err(problem) => {
-                self.nodes[index].failure = Some(Failure { item: None, attempt: 0, problem });
+                self.nodes[index].failure = Some(Failure { item: None, attempt: 0, problem, origin: None });
                 self.end(index, Status::Failed);
             }
         }
     }
 
     fn trigger(&self, index: usize) -> Decision {
-        let node = &self.plan.nodes[index];
+        let node = self.node(index);
         let status = |need: usize| self.nodes[need].status;
         let bad = |need: usize| matches!(status(need), Status::Failed | Status::Unreached);
-        let forgiven = |need: usize| status(need) == Status::Failed && self.plan.nodes[need].continue_on_error;
-        let needs = || node.needs.iter().copied();
+        let forgiven = |need: usize| status(need) == Status::Failed && self.node(need).continue_on_error;
+        let needs = || self.needs(index);
         let cause = |need: usize| self.nodes[need].cause.unwrap_or(need);
         let run_where = |is_so: bool| if is_so { Decision::Run } else { Decision::Skip };
         match node.when {
@@ -78,7 +78,7 @@ impl Interpreter {
 
     /// Evaluates `if` and `for-each`. `None` if the condition is false.
     fn list(&self, index: usize) -> Result<Option<Running>, Problem> {
-        let node = &self.plan.nodes[index];
+        let node = self.node(index);
         if let Some(condition) = &node.condition
             && matches!(self.evaluate(index, None, condition, "if")?, Value::Null | Value::Bool(false))
         {
@@ -110,8 +110,7 @@ impl Interpreter {
 
     /// Starts as many items of a node as may start now.
     pub(super) fn fill(&mut self, context: &mut Context<'_>, index: usize) {
-        let plan = Arc::clone(&self.plan);
-        let most = plan.nodes[index].max_parallel as usize;
+        let most = self.node(index).max_parallel as usize;
         while !self.budget.is_done() && !self.is_full() {
             let Some(running) = &mut self.nodes[index].running else { break };
             if let Some(item) = running.queued.first().copied() {
@@ -127,7 +126,7 @@ impl Interpreter {
                 match self.prior_result((index, item)) {
                     Some(result) => {
                         self.budget.spend(1);
-                        let kept = self.retain(Size::of(&result));
+                        let kept = self.retain(index, Size::of(&result));
                         match kept {
                             Ok(()) => self.succeeded((index, item), result),
                             Err(problem) => self.failed((index, item), 0, problem),
@@ -148,14 +147,14 @@ impl Interpreter {
 
     /// Begins an item: evaluates its input. An item that needs no other process ends at once.
     fn start(&mut self, context: &mut Context<'_>, key: ItemKey) {
-        let plan = Arc::clone(&self.plan);
         let (index, item) = key;
-        let begun = match &plan.nodes[index].action {
+        let node = Arc::clone(self.node(index));
+        let begun = match &node.action {
             Action::Set(template) => {
                 self.budget.spend(template.expressions().max(1));
                 let value = self.evaluate(index, Some(item), template, "set");
                 value.and_then(|value| {
-                    self.retain(Size::of(&value))?;
+                    self.retain(index, Size::of(&value))?;
                     self.succeeded(key, value);
                     Ok(())
                 })
@@ -170,12 +169,18 @@ impl Interpreter {
             }
             Action::Uses { with, .. } | Action::Call { with, .. } => {
                 self.budget.spend(with.expressions().max(1));
-                let limits = [context.init.limits.payload_bytes, plan.nodes[index].limits.payload_bytes];
+                let limits = [context.init.limits.payload_bytes, node.limits.payload_bytes];
                 let limit = limits.into_iter().fold(super::STEP_BYTES_MAX as u64, u64::min);
                 self.input(key, with, limit).map(|input| {
                     self.insert(key, input, Stage::Queued);
                     self.running(index).queued.insert(item);
                 })
+            }
+            Action::Steps(_) | Action::Switch(_) => {
+                self.budget.spend(1);
+                self.insert(key, Payload::NULL, Stage::Queued);
+                self.running(index).queued.insert(item);
+                Ok(())
             }
         };
         if let Err(problem) = begun {
@@ -194,13 +199,14 @@ impl Interpreter {
             deadline: None,
             until: None,
             wait: None,
+            origin: None,
         };
         self.running(index).live.insert(item, state);
     }
 
     /// Lets an item wait, until its next attempt or its end.
     pub(super) fn waits(&mut self, key: ItemKey, since: Timestamp, until: Option<Timestamp>, cause: Cause) {
-        let item = self.plan.nodes[key.0].for_each.is_some().then_some(key.1);
+        let item = self.node(key.0).for_each.is_some().then_some(key.1);
         self.item(key).wait = Some(Box::new(Wait { cause, item, since, until }));
         self.changed.insert(key.0);
     }
@@ -272,16 +278,19 @@ impl Interpreter {
 
     /// Begins an attempt of an item that is queued.
     fn launch(&mut self, context: &mut Context<'_>, key: ItemKey) {
-        let plan = Arc::clone(&self.plan);
-        let node = &plan.nodes[key.0];
+        let node = Arc::clone(self.node(key.0));
         let kept = self.item(key).retained();
         self.retained -= kept;
         let item = self.item(key);
         item.attempt += 1;
         item.timed_out = false;
-        let (attempt, input) = (item.attempt, item.input.clone());
+        let (attempt, input, number) = (item.attempt, item.input.clone(), item.known_failures);
+        item.origin = None;
+        if matches!(node.action, Action::Steps(_) | Action::Switch(_)) {
+            return self.launch_block(context, key);
+        }
         let placement = Arc::new(Placement {
-            scope: format!("{}/{}/{}", node.id, key.1, item.known_failures).into(),
+            scope: format!("{}/{number}", self.key_path(key)).into(),
             limits: Some(Arc::clone(&node.limits)),
             grants: Some(node.grants.clone()),
         });
@@ -306,7 +315,7 @@ impl Interpreter {
                 idempotency_key: None,
                 placement: Some(placement),
             })),
-            Action::Wait(_) | Action::Signal { .. } | Action::Set(_) => {
+            Action::Wait(_) | Action::Signal { .. } | Action::Set(_) | Action::Steps(_) | Action::Switch(_) => {
                 unreachable!("invariant: only guests and calls are queued")
             }
         });
@@ -323,6 +332,28 @@ impl Interpreter {
         let state = &mut self.nodes[key.0];
         state.attempts = state.attempts.max(attempt);
         self.changed.insert(key.0);
+    }
+
+    /// Begins an attempt at an item that is made of steps.
+    fn launch_block(&mut self, context: &Context<'_>, key: ItemKey) {
+        let attempt = self.item(key).attempt;
+        let state = &mut self.nodes[key.0];
+        state.attempts = state.attempts.max(attempt);
+        self.changed.insert(key.0);
+        let begun = match self.chosen(key) {
+            Ok(Some(block)) => self.begin_block(key, &block),
+            Ok(None) => return self.succeeded(key, Value::Null),
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = begun {
+            return self.failed(key, attempt, problem);
+        }
+        let until = self.node(key.0).timeout.map(|timeout| context.now.saturating_add(timeout));
+        let deadline = until.map(|until| self.timers.set(until, key, TimerKind::Timeout));
+        let item = self.item(key);
+        item.deadline = deadline;
+        item.until = until;
+        item.wait = None;
     }
 
     pub(super) fn running(&mut self, index: usize) -> &mut Running {

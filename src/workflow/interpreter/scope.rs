@@ -1,11 +1,12 @@
 //! The context of a node's expressions.
 
+use super::blocks::ROOT;
 use super::state::NodeState;
 use super::{Interpreter, ItemKey, VALUE_SIZE_MAX};
 use crate::process::problem::kind;
 use crate::process::{JSON_DEPTH_MAX, Json, Payload, Problem};
 use crate::workflow::expression::{Meter, Scope, Size, TemplateProblem};
-use crate::workflow::plan::Template;
+use crate::workflow::plan::{Block, Template};
 use serde_json::{Value, json};
 
 impl Interpreter {
@@ -21,34 +22,67 @@ impl Interpreter {
         let meter = Meter::within(VALUE_SIZE_MAX);
         let value = template.evaluate(&self.jq, &scope, &meter);
         self.budget.count(&meter);
-        value.map_err(|problem| located(problem, &self.plan.nodes[node].pointer, key))
+        value.map_err(|problem| located(problem, &self.node(node).pointer, key))
     }
 
     fn scope(&self, node: usize, item: Option<usize>) -> Scope<'_> {
+        let mut steps: Vec<usize> = self.needs(node).collect();
+        let mut given = self.given_outside(node, &mut steps);
+        let error = self.error_for(node);
+        if !error.is_null() {
+            given.error = error;
+        }
+        if let Some(item) = item.and_then(|item| self.item_value((node, item))) {
+            given.item = Some(item);
+        }
+        self.scope_of(steps, given)
+    }
+
+    fn scope_of<'a>(&'a self, steps: Vec<usize>, given: Given<'a>) -> Scope<'a> {
         let mut parts = vec![
             ("inputs", Scope::Borrowed(&self.inputs)),
-            ("steps", self.steps(self.plan.nodes[node].needs.iter().copied())),
+            ("steps", self.steps(steps.into_iter())),
             ("run", Scope::Borrowed(&self.run)),
-            ("error", Scope::Borrowed(self.error_for(node))),
+            ("error", Scope::Borrowed(given.error)),
         ];
-        let items = self.nodes[node].running.as_ref().and_then(|running| running.items.as_ref());
-        if let (Some(items), Some(item)) = (items, item) {
-            parts.push(("item", Scope::Borrowed(&items[item])));
-            parts.push(("index", Scope::Owned(json!(item))));
+        if let Some((item, index)) = given.item {
+            parts.push(("item", Scope::Borrowed(item)));
+            parts.push(("index", Scope::Owned(json!(index))));
         }
         Scope::object(parts)
     }
 
+    /// What a node sees of the items that it is within. The steps that those depend on are added.
+    fn given_outside(&self, node: usize, steps: &mut Vec<usize>) -> Given<'_> {
+        let mut given = Given { item: None, error: &Value::Null };
+        let mut at = node;
+        while let Some(outer) = self.outer(at) {
+            at = outer.0;
+            steps.extend(self.needs(at));
+            given.item = given.item.or_else(|| self.item_value(outer));
+            if given.error.is_null() {
+                given.error = self.error_for(at);
+            }
+        }
+        given
+    }
+
+    /// The value and the number of an item, if its node has a list of them.
+    fn item_value(&self, (node, item): ItemKey) -> Option<(&Value, usize)> {
+        let items = self.nodes[node].running.as_ref()?.items.as_ref()?;
+        Some((&items[item], item))
+    }
+
     fn steps(&self, indexes: impl Iterator<Item = usize>) -> Scope<'_> {
-        Scope::object(indexes.map(|index| (&*self.plan.nodes[index].id, step(&self.nodes[index]))))
+        Scope::object(indexes.map(|index| (&*self.node(index).id, step(&self.nodes[index]))))
     }
 
     /// The failure that a node reacts to: that of the first dependency, in file order, that failed
     /// or was not reached.
     fn error_for(&self, node: usize) -> &Value {
-        let failed = self.plan.nodes[node].needs.iter().map(|need| match self.nodes[*need].cause {
+        let failed = self.needs(node).map(|need| match self.nodes[need].cause {
             Some(cause) => &self.nodes[cause].error,
-            None => &self.nodes[*need].error,
+            None => &self.nodes[need].error,
         });
         failed.into_iter().find(|error| !error.is_null()).unwrap_or(&Value::Null)
     }
@@ -57,22 +91,56 @@ impl Interpreter {
     pub(super) fn outputs(&self) -> Result<Value, Problem> {
         let scope = Scope::object([
             ("inputs", Scope::Borrowed(&self.inputs)),
-            ("steps", self.steps(0..self.nodes.len())),
+            ("steps", self.steps(self.nodes_in(ROOT))),
             ("run", Scope::Borrowed(&self.run)),
         ]);
+        self.output_values(&self.plan.outputs, &scope, "/outputs")
+    }
+
+    /// Evaluates the outputs of the steps within an item, which see all of them, and what the item
+    /// sees.
+    pub(super) fn outputs_of(&self, place: usize, block: &Block) -> Result<Value, Problem> {
+        if block.outputs.is_empty() {
+            return Ok(json!({}));
+        }
+        let range = self.nodes_in(place);
+        let mut steps: Vec<usize> = range.clone().collect();
+        let given = match range.clone().next() {
+            Some(first) => self.given_outside(first, &mut steps),
+            None => Given { item: None, error: &Value::Null },
+        };
+        let scope = self.scope_of(steps, given);
+        self.output_values(&block.outputs, &scope, &format!("{}/outputs", block.pointer))
+    }
+
+    fn output_values(
+        &self,
+        outputs: &[(String, Template)],
+        scope: &Scope<'_>,
+        pointer: &str,
+    ) -> Result<Value, Problem> {
         let meter = Meter::within(VALUE_SIZE_MAX);
         let evaluate = |(name, template): &(String, Template)| {
-            let value =
-                template.evaluate(&self.jq, &scope, &meter).map_err(|problem| located(problem, "/outputs", name))?;
+            let value = template.evaluate(&self.jq, scope, &meter);
+            let value = value.map_err(|problem| located(problem, pointer, name))?;
             Ok((name.clone(), value))
         };
-        self.plan.outputs.iter().map(evaluate).collect::<Result<_, _>>().map(Value::Object)
+        let values = outputs.iter().map(evaluate).collect::<Result<_, _>>().map(Value::Object);
+        self.budget.count(&meter);
+        values
     }
 
     /// Evaluates the input of an item, as a payload within the limit.
     pub(super) fn input(&self, (node, item): ItemKey, with: &Template, limit: u64) -> Result<Payload, Problem> {
         payload(&self.evaluate(node, Some(item), with, "with")?, limit)
     }
+}
+
+/// What the steps within an item see of it.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    item: Option<(&'a Value, usize)>,
+    error: &'a Value,
 }
 
 fn step(state: &NodeState) -> Scope<'_> {

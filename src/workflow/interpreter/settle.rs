@@ -1,14 +1,15 @@
 //! Ends attempts, items and nodes.
 
+use super::blocks::ROOT;
 use super::progress::{Cause, FAILURES_REPORTED_MAX, ItemFailure};
 use super::scope::{size_of, value};
 use super::state::{Failure, Item, Stage, Status};
 use super::timers::TimerKind;
 use super::{Interpreter, ItemKey, STATE_SIZE_MAX, kind, outcome};
-use crate::process::{Answer, Context, Micros, Problem, ProblemClass, problem};
+use crate::process::{Answer, Context, Micros, Problem, ProblemClass};
 use crate::workflow::expression::Size;
 use crate::workflow::model::Retry;
-use crate::workflow::plan::{Action, Node};
+use crate::workflow::plan::Action;
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -18,10 +19,7 @@ const RETRY_AFTER_MAX: Micros = Micros(86_400_000_000);
 impl Interpreter {
     /// Handles the answer to an attempt.
     pub(super) fn answered(&mut self, context: &mut Context<'_>, key: ItemKey, answer: Answer) {
-        // The run enforces the timeout of a call.
-        let Node { action, timeout, .. } = &self.plan.nodes[key.0];
-        let is_limited = timeout.is_some() && matches!(action, Action::Call { .. });
-        let is_late = is_limited && matches!(&answer, Err(problem) if problem.kind == problem::kind::TIMED_OUT);
+        let is_late = self.is_late(key, &answer);
         let item = self.item(key);
         let size = item.input.size();
         let attempt = item.attempt;
@@ -34,21 +32,14 @@ impl Interpreter {
         self.fillable.insert(key.0);
         match answer {
             // Too late: the attempt ended with its time.
-            _ if timed_out => {
-                let timeout = self.plan.nodes[key.0].timeout.unwrap_or_default();
-                let detail = format!("it took longer than {:?}", std::time::Duration::from(timeout));
-                let problem = Problem::new(problem::kind::TIMED_OUT, "The step took too long")
-                    .with_detail(detail)
-                    .with_class(ProblemClass::Retryable);
-                self.attempt_failed(context, key, problem, false);
-            }
-            Ok(output) => match self.retain(size_of(&output)) {
+            _ if timed_out => self.attempt_timed_out(context, key),
+            Ok(output) => match self.retain(key.0, size_of(&output)) {
                 Ok(()) => self.succeeded(key, value(&output)),
                 Err(problem) => self.failed(key, attempt, problem),
             },
             Err(problem) => {
                 // What a guest did before it failed is unknown.
-                let is_call = matches!(self.plan.nodes[key.0].action, Action::Call { .. });
+                let is_call = matches!(self.node(key.0).action, Action::Call { .. });
                 let known = is_call && !problem.may_have_happened && problem.class != ProblemClass::Uncertain;
                 self.attempt_failed(context, key, Arc::unwrap_or_clone(problem), known);
             }
@@ -58,13 +49,18 @@ impl Interpreter {
 
     /// Handles a due timer of an item.
     pub(super) fn timer(&mut self, context: &mut Context<'_>, key: ItemKey, why: TimerKind) {
-        let is_wait = matches!(self.plan.nodes[key.0].action, Action::Wait(_));
+        let is_wait = matches!(self.node(key.0).action, Action::Wait(_));
         let item = self.item(key);
         match (why, item.stage) {
             (TimerKind::Timeout, Stage::InFlight(tag)) => {
                 item.timed_out = true;
                 item.deadline = None;
                 self.stop(context, tag);
+            }
+            (TimerKind::Timeout, Stage::Inside(place)) => {
+                item.timed_out = true;
+                item.deadline = None;
+                self.stop_block(context, place);
             }
             (TimerKind::Wake, Stage::Sleeping) if is_wait => {
                 self.fillable.insert(key.0);
@@ -81,9 +77,9 @@ impl Interpreter {
         }
     }
 
-    fn attempt_failed(&mut self, context: &mut Context<'_>, key: ItemKey, problem: Problem, known: bool) {
-        let retry = self.plan.nodes[key.0].retry;
-        let may_go_on = self.cancelled.is_none() && !self.running(key.0).stopped;
+    pub(super) fn attempt_failed(&mut self, context: &mut Context<'_>, key: ItemKey, problem: Problem, known: bool) {
+        let retry = self.node(key.0).retry;
+        let may_go_on = !self.block(key.0).is_halted && !self.running(key.0).stopped;
         let size = Size::bytes(self.item(key).input.size());
         let has_room = self.check_room(size).is_ok();
         let item = self.item(key);
@@ -125,7 +121,7 @@ impl Interpreter {
         after: Option<Micros>,
     ) -> Micros {
         let doubled = retry.backoff_min.0.saturating_mul(1 << (attempt - 1).min(40)).min(retry.backoff_max.0);
-        let place = format!("backoff/{}/{}/{attempt}", self.plan.nodes[key.0].id, key.1);
+        let place = format!("backoff/{}/{attempt}", self.key_path(key));
         let hash = blake3::keyed_hash(&context.init.seed, place.as_bytes());
         let bits = u32::from_le_bytes(hash.as_bytes()[..4].try_into().expect("invariant: a hash has 32 bytes"));
         let jitter = ((u128::from(doubled / 2) * u128::from(bits)) >> 32) as u64;
@@ -134,9 +130,9 @@ impl Interpreter {
     }
 
     /// Counts a value that is retained from now on.
-    pub(super) fn retain(&mut self, size: Size) -> Result<(), Problem> {
+    pub(super) fn retain(&mut self, index: usize, size: Size) -> Result<(), Problem> {
         self.check_room(size)?;
-        self.retained += size;
+        self.keep(index, size);
         Ok(())
     }
 
@@ -164,7 +160,7 @@ impl Interpreter {
 
     /// Ends an item that failed for good.
     pub(super) fn failed(&mut self, (index, item): ItemKey, attempt: u32, mut problem: Problem) {
-        let goes_on = self.plan.nodes[index].continue_on_error;
+        let goes_on = self.node(index).continue_on_error;
         let running = self.running(index);
         let item_number = running.items.is_some().then_some(item);
         let ended = running.live.remove(&item);
@@ -176,10 +172,11 @@ impl Interpreter {
             problem.data = problem.data.map(outcome::carried);
             // It is retained twice: as it came, and as expressions see it.
             let size = problem.data.as_ref().map_or(Size::default(), |data| Size::of_text(data.as_str()));
-            if self.retain(size + Size::bytes(size.bytes)).is_err() {
+            if self.retain(index, size + Size::bytes(size.bytes)).is_err() {
                 problem.data = None;
             }
-            self.running(index).failure = Some(Failure { item: item_number, attempt, problem });
+            let origin = ended.as_ref().and_then(|item| item.origin.clone());
+            self.running(index).failure = Some(Failure { item: item_number, attempt, problem, origin });
         }
         let running = self.running(index);
         running.stopped |= !goes_on;
@@ -199,11 +196,12 @@ impl Interpreter {
 
     /// Reports the failure of an item.
     fn report_failure(&mut self, (index, item): ItemKey, attempt: u32, problem: &Problem) {
+        let node = self.path(index);
         let state = &mut self.nodes[index];
         state.failures_reported += 1;
         if state.failures_reported <= FAILURES_REPORTED_MAX {
             self.failures.push(ItemFailure {
-                node: self.plan.nodes[index].id.to_string(),
+                node,
                 item,
                 attempt,
                 kind: problem.kind.to_string(),
@@ -227,7 +225,7 @@ impl Interpreter {
         if !running.live.is_empty() || (running.next < running.total && !running.stopped) {
             return;
         }
-        if self.cancelled.is_some() {
+        if self.block(index).is_halted {
             return self.end(index, Status::Cancelled);
         }
         let mut running = self.nodes[index].running.take().expect("invariant: seen above");
@@ -236,7 +234,7 @@ impl Interpreter {
         state.failure = running.failure.take();
         let failed = state.failure.is_some();
         if failed {
-            state.retain_results(*running, self.plan.nodes[index].continue_on_error);
+            state.retain_results(*running, state.node.continue_on_error);
         } else if running.items.is_some() {
             state.output = Value::Array(running.results);
         } else {
@@ -250,20 +248,25 @@ impl Interpreter {
         let state = &mut self.nodes[index];
         debug_assert!(!state.status.is_end() && status.is_end(), "a node ends once");
         state.status = status;
+        let mut released = Size::default();
         if let Some(running) = state.running.take() {
+            // Nothing begins after the workflow itself was stopped.
+            released = if state.block == ROOT { released } else { running.size };
             state.retain_results(*running, false);
         }
         if let Some(failure) = &state.failure {
-            state.error = outcome::error_value(&self.plan.nodes[index], failure);
+            state.error = outcome::error_value(&state.node, failure);
         }
+        let dependents = std::mem::take(&mut state.dependents);
+        self.retained -= released;
         self.fillable.remove(&index);
         self.changed.insert(index);
-        self.ended += 1;
-        for dependent in &self.dependents[index] {
-            let state = &mut self.nodes[*dependent];
+        self.count_end(index);
+        for dependent in dependents {
+            let state = &mut self.nodes[dependent];
             state.open -= 1;
             if state.open == 0 && state.status == Status::Waiting {
-                self.ready.insert(*dependent);
+                self.ready.insert(dependent);
             }
         }
     }

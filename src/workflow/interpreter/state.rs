@@ -1,12 +1,15 @@
 //! The state of each node.
 
+use super::outcome::Origin;
 use super::progress::Wait;
 use super::taken_over::{EndedItems, PriorStep};
 use super::timers::TimerKey;
 use crate::process::{Payload, Problem, Tag, Timestamp};
 use crate::workflow::expression::Size;
+use crate::workflow::plan::Node;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The status of a node. The last five are final.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,10 +49,17 @@ pub(super) struct Failure {
     /// From 1; 0 if no attempt was made.
     pub(super) attempt: u32,
     pub(super) problem: Problem,
+    /// The step within it that failed, if it is made of steps.
+    pub(super) origin: Option<Box<Origin>>,
 }
 
 #[derive(Debug)]
 pub(super) struct NodeState {
+    pub(super) node: Arc<Node>,
+    /// The block that it is in.
+    pub(super) block: usize,
+    /// The nodes that depend on it.
+    pub(super) dependents: Vec<usize>,
     /// Dependencies that have not ended.
     pub(super) open: usize,
     pub(super) status: Status,
@@ -73,14 +83,19 @@ pub(super) struct NodeState {
     pub(super) taken_over: bool,
     /// The text of its last log line, until it has ended.
     pub(super) last_line: Option<Box<str>>,
+    /// Whether a line was written of it.
+    pub(super) is_told: bool,
     /// Items whose failures were reported.
     pub(super) failures_reported: usize,
 }
 
 impl NodeState {
-    pub(super) fn new(open: usize) -> Self {
+    pub(super) fn new(node: Arc<Node>, block: usize) -> Self {
         Self {
-            open,
+            open: node.needs.len(),
+            node,
+            block,
+            dependents: Vec::new(),
             status: Status::Waiting,
             output: Value::Null,
             failure: None,
@@ -95,6 +110,7 @@ impl NodeState {
             prior: None,
             taken_over: false,
             last_line: None,
+            is_told: false,
             failures_reported: 0,
         }
     }
@@ -151,7 +167,7 @@ impl Running {
     /// Takes out the items that have no attempt in flight.
     pub(super) fn take_idle(&mut self) -> Vec<(usize, Item)> {
         self.queued.clear();
-        self.live.extract_if(.., |_, item| !matches!(item.stage, Stage::InFlight(_))).collect()
+        self.live.extract_if(.., |_, item| !item.stage.is_busy()).collect()
     }
 }
 
@@ -173,17 +189,19 @@ pub(super) struct Item {
     pub(super) until: Option<Timestamp>,
     /// What it waits for, if it waits.
     pub(super) wait: Option<Box<Wait>>,
+    /// The step within it that the attempt failed at.
+    pub(super) origin: Option<Box<Origin>>,
 }
 
 impl Item {
     /// Returns whether an attempt under the present key may have happened, or may be happening.
     pub(super) fn is_doubtful(&self) -> bool {
-        self.may_have_happened || matches!(self.stage, Stage::InFlight(_))
+        self.may_have_happened || self.stage.is_busy()
     }
 
     /// The size retained for it between two attempts.
     pub(super) fn retained(&self) -> Size {
-        let waits = self.attempt > 0 && !matches!(self.stage, Stage::InFlight(_));
+        let waits = self.attempt > 0 && !self.stage.is_busy();
         Size::bytes(if waits { self.input.size() } else { 0 })
     }
 }
@@ -194,6 +212,20 @@ pub(super) enum Stage {
     Queued,
     /// An attempt is in flight.
     InFlight(Tag),
+    /// The steps within it run, as this block.
+    Inside(usize),
     /// Between two attempts, or in a wait.
     Sleeping,
+}
+
+impl Stage {
+    /// Whether an attempt is under way.
+    pub(super) fn is_busy(self) -> bool {
+        matches!(self, Self::InFlight(_) | Self::Inside(_))
+    }
+
+    /// The block that runs.
+    pub(super) fn inside(self) -> Option<usize> {
+        if let Self::Inside(block) = self { Some(block) } else { None }
+    }
 }

@@ -4,6 +4,7 @@
 //! these are not run again. Of a `for-each` that failed it gets the items that succeeded.
 //! [`super::repeat()`] decides what is taken over.
 
+use super::blocks::ROOT;
 use super::state::{Item, NodeState, Running, Status};
 use super::{Interpreter, ItemKey};
 use crate::workflow::expression::Size;
@@ -56,6 +57,9 @@ pub struct PriorStep {
     /// Whether that applies to every item.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub all_doubtful: bool,
+    /// Of items that are run again and made of steps, the results of those steps, by id.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
 }
 
 /// A value as its JSON text: one of the greatest depth would not fit into another value.
@@ -100,20 +104,28 @@ fn is_zero(number: &u32) -> bool {
 impl Interpreter {
     /// Ends the steps whose results are taken over.
     pub(super) fn take_over(&mut self, mut steps: BTreeMap<String, PriorStep>) {
-        for index in 0..self.nodes.len() {
-            let Some(prior) = steps.get(&*self.plan.nodes[index].id) else { continue };
+        self.take_over_in(ROOT, &steps);
+        steps.retain(|id, _| self.plan.node(id).is_none());
+        self.unknown_steps = steps;
+        self.ready.retain(|index| self.nodes[*index].status == Status::Waiting);
+    }
+
+    /// Ends the steps of a block whose results are taken over.
+    pub(super) fn take_over_in(&mut self, place: usize, steps: &BTreeMap<String, PriorStep>) {
+        for index in self.nodes_in(place) {
+            let Some(prior) = steps.get(&*self.node(index).id) else { continue };
             let state = &mut self.nodes[index];
             state.ended_items.numbers.clone_from(&prior.numbers);
             state.ended_items.doubtful.clone_from(&prior.doubtful);
             state.ended_items.all_doubtful = prior.all_doubtful;
             state.taken_over = prior.succeeded || prior.skipped;
             if prior.succeeded {
-                let items = self.plan.nodes[index].for_each.is_some();
+                let items = state.node.for_each.is_some();
                 state.total = prior.output.as_array().filter(|_| items).map_or(1, Vec::len);
                 state.done = state.total;
                 state.attempts = prior.attempts;
                 state.output = prior.output.clone();
-                self.retained += Size::of(&prior.output);
+                self.keep(index, Size::of(&prior.output));
                 self.end(index, Status::Succeeded);
             } else if prior.skipped {
                 self.end(index, Status::Skipped);
@@ -121,9 +133,34 @@ impl Interpreter {
                 state.prior = Some(Box::new(prior.clone()));
             }
         }
-        steps.retain(|id, _| self.plan.node(id).is_none());
-        self.unknown_steps = steps;
-        self.ready.retain(|index| self.nodes[*index].status == Status::Waiting);
+    }
+
+    /// Takes the results of the steps within an item in the run that this one repeats.
+    pub(super) fn prior_within(&mut self, (index, item): ItemKey) -> Option<BTreeMap<String, PriorStep>> {
+        let state = &mut self.nodes[index];
+        let prior = state.prior.as_mut().filter(|prior| prior.total == Some(state.total))?;
+        prior.within.remove(&item)
+    }
+
+    /// Records what a further run takes over of the steps of a block that has not succeeded.
+    pub(super) fn record_within(&mut self, (index, item): ItemKey, place: usize) {
+        let prior = |index: usize| {
+            let state = &self.nodes[index];
+            let prior = match state.status {
+                Status::Succeeded | Status::Skipped if !state.node.uses_store() => state.taken_over(),
+                _ => state.run_again(),
+            };
+            (prior != PriorStep::default()).then(|| (state.node.id.to_string(), prior))
+        };
+        let all: BTreeMap<_, _> = self.nodes_in(place).filter_map(prior).collect();
+        if all.is_empty() {
+            return;
+        }
+        let size = all.values().fold(Size::default(), |size, prior| size + Size::of(&prior.output));
+        // Without room for them they are run again.
+        if self.retain(index, size).is_ok() {
+            self.nodes[index].ended_items.within.insert(item, all);
+        }
     }
 
     /// Takes the result of an item in the run that this one repeats.
@@ -159,6 +196,8 @@ pub(super) struct EndedItems {
     doubtful: BTreeSet<usize>,
     /// Whether that applies to every item.
     all_doubtful: bool,
+    /// The results of the steps within items that have not succeeded.
+    pub(super) within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
 }
 
 impl EndedItems {
@@ -206,15 +245,23 @@ impl NodeState {
 
     /// The result of a node that did not succeed and is run again: the items that did.
     pub(super) fn run_again(&self) -> PriorStep {
-        let items = self.results();
+        let (items, within) = (self.results(), self.within());
         PriorStep {
-            total: (!items.is_empty()).then_some(self.total_known()),
+            total: (!items.is_empty() || !within.is_empty()).then_some(self.total_known()),
             items,
             numbers: self.numbers(),
             doubtful: self.doubtful(),
             all_doubtful: self.ended_items.all_doubtful,
+            within,
             ..PriorStep::default()
         }
+    }
+
+    /// The results of the steps within items that have not succeeded, those of an earlier run too.
+    fn within(&self) -> BTreeMap<usize, BTreeMap<String, PriorStep>> {
+        let mut all = self.prior.as_ref().map(|prior| prior.within.clone()).unwrap_or_default();
+        all.extend(self.ended_items.within.iter().map(|(item, steps)| (*item, steps.clone())));
+        all
     }
 
     /// The result of a node that is run again from its beginning: the numbers in its keys. What

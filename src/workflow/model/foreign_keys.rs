@@ -81,7 +81,7 @@ pub(super) const STEP: ForeignKeys = &[
         &["depends-on", "depends", "dependencies", "after", "require", "requires"],
         "list the steps that must end first under `needs`",
     ),
-    (&["condition", "only-if", "unless", "case"], "a condition goes under `if`: if: ${ .inputs.n > 1 }"),
+    (&["condition", "only-if", "unless"], "a condition goes under `if`: if: ${ .inputs.n > 1 }"),
     (
         &["loop", "with-items", "items", "matrix", "map", "each", "range"],
         "`for-each` runs a step for each item of a list: for-each: ${ .inputs.urls }",
@@ -97,7 +97,7 @@ pub(super) const STEP: ForeignKeys = &[
         "what a step may ask of handlers goes under `allow`: allow: { http: [ \"GET https://example.com\" ] }",
     ),
     (
-        &["output", "outputs", "result", "register", "export"],
+        &["output", "result", "register", "export"],
         "read a step's result as ${ .steps.<id>.output }; the outputs of the run go at the top of the file",
     ),
     (
@@ -111,7 +111,20 @@ pub(super) const STEP: ForeignKeys = &[
         &["memory", "fuel", "fuel-per-step", "mailbox", "grace"],
         "what a guest may use goes under `limits`: limits: { memory: 64MiB }",
     ),
+    (
+        &["group", "block", "do", "sequence", "tasks", "jobs", "stages"],
+        "steps within a step go under `steps`; `needs` and references put them in order",
+    ),
+    (&["choice", "cases", "branches", "choose", "conditions"], "the cases go under `switch`"),
     (&["trigger", "trigger-rule", "run-if", "on"], "which outcomes of other steps let it start goes under `when`"),
+];
+
+/// In a case of `switch`.
+pub(super) const CASE: ForeignKeys = &[
+    (&["when", "condition", "case", "value", "match", "equals"], "a condition goes under `if`: if: ${ .inputs.n > 1 }"),
+    (&["do", "run", "then", "tasks", "actions", "uses", "call", "set"], "what the case does goes under `steps`"),
+    (&["default", "else", "otherwise"], "the default is the last case, without an `if`"),
+    (&["output", "result"], "what the case gives goes under `outputs`"),
 ];
 
 /// In `retry`.

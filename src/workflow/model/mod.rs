@@ -10,6 +10,7 @@
 //!   serves further checks only.
 //! - **I2** No key of the file is ignored: each one is read or reported.
 
+mod block;
 mod concurrency;
 mod durations;
 mod fields;
@@ -43,6 +44,8 @@ pub(crate) use step::ENTRY_DEFAULT;
 
 /// Most steps of a workflow. Arbitrary.
 pub const STEPS_MAX: usize = 1_000;
+/// How deep steps are within steps. Arbitrary.
+pub const BLOCK_DEPTH_MAX: usize = 8;
 /// Most inputs of a workflow, and most named components. Arbitrary.
 pub const NAMES_MAX: usize = 1_000;
 /// Items of a `for-each` that run at a time if `max-parallel` is absent.
@@ -86,6 +89,37 @@ pub struct Workflow {
     pub unread_components: Vec<String>,
     /// `outputs:`: names with values that may hold expressions.
     pub outputs: Option<Node>,
+}
+
+impl Workflow {
+    /// All steps: each before those within it, otherwise in file order.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        let mut all = Vec::new();
+        block::add_all(&self.steps, &mut all);
+        all.into_iter()
+    }
+}
+
+/// Steps within a step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Block {
+    /// JSON Pointer to the list of its steps.
+    pub pointer: String,
+    /// `steps:`, in file order.
+    pub steps: Vec<Step>,
+    /// The ids of steps that could not be read.
+    pub unread: Vec<String>,
+    /// `outputs:`: names with values that may hold expressions.
+    pub outputs: Option<Node>,
+}
+
+/// A case of a `switch`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Case {
+    /// `if`; `None` for the default.
+    pub condition: Option<Node>,
+    /// What is run if it is the first that applies.
+    pub block: Block,
 }
 
 /// An entry of `components:`.
@@ -179,11 +213,13 @@ pub enum When {
 pub struct Step {
     /// `id`: the name in references.
     pub id: Spanned<String>,
-    /// Its index in the list, from 0.
-    pub index: usize,
+    /// Its id after those of the steps that it is within: `deploy.build`.
+    pub path: String,
+    /// JSON Pointer to it.
+    pub pointer: String,
     /// The whole item.
     pub span: Span,
-    /// `uses`, `script`, `call`, `wait` or `set`.
+    /// What it does.
     pub action: Action,
     /// `needs`: declared dependencies. An empty list is not the same as `None`: it states that
     /// there are no others.
@@ -251,6 +287,10 @@ pub enum Action {
     },
     /// Computes a value.
     Set(Node),
+    /// Runs steps of its own.
+    Steps(Block),
+    /// Runs the steps of the first case that applies.
+    Switch(Vec<Case>),
 }
 
 /// What a person is shown who answers a wait.
@@ -274,6 +314,8 @@ impl Action {
             Self::Call { .. } => "call",
             Self::Wait(_) | Self::Signal { .. } => "wait",
             Self::Set(_) => "set",
+            Self::Steps(_) => "steps",
+            Self::Switch(_) => "switch",
         }
     }
 }

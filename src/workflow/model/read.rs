@@ -1,15 +1,15 @@
 //! Reads the keys at the top of a file.
 
+use super::block::{check_outputs, empty, read_steps};
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text};
 use super::foreign_keys;
 use super::names::{check_count, check_name, check_source};
-use super::step::{read_retry, read_step};
+use super::step::read_retry;
 use super::values::duration;
-use super::{ComponentDecl, Defaults, Durability, LimitsPatch, NAMES_MAX, STEPS_MAX, Spanned, Workflow};
+use super::{ComponentDecl, Defaults, Durability, LimitsPatch, NAMES_MAX, Spanned, Workflow};
 use crate::base::text::steers;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Entry, Node, Span};
-use std::collections::BTreeMap;
 
 const KEYS: KnownKeys = KnownKeys {
     what: "a workflow",
@@ -78,11 +78,6 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
     }
     workflow.outputs = fields.get("outputs").filter(|node| check_outputs(node, problems)).cloned();
     workflow
-}
-
-fn empty(span: Span) -> Diagnostic {
-    Diagnostic::new("no-steps", "the workflow has no steps", span)
-        .hint("a minimal workflow: steps: [{ id: hi, uses: ./hello.wasm, with: { name: Ann } }]")
 }
 
 fn read_components(node: &Node, workflow: &mut Workflow, problems: &mut Diagnostics) {
@@ -206,43 +201,4 @@ fn read_durability(node: &Node, problems: &mut Diagnostics) -> Durability {
             Durability::default()
         }
     }
-}
-
-fn read_steps(node: &Node, workflow: &mut Workflow, problems: &mut Diagnostics) {
-    let Some(items) = node.as_sequence() else {
-        let message = format!("`steps` must be a list, not {}", node.kind());
-        problems.push(Diagnostic::new("type", message, node.span).hint("each step starts with a dash: - id: …"));
-        return;
-    };
-    if items.is_empty() {
-        problems.push(empty(node.span));
-    }
-    if let Some(beyond) = items.get(STEPS_MAX) {
-        let message = format!("the file has {} steps, more than the {STEPS_MAX} that a workflow may have", items.len());
-        problems
-            .push(Diagnostic::new("too-large", message, beyond.span).hint("`for-each` runs one step for many items"));
-    }
-    for (index, item) in items.iter().take(STEPS_MAX).enumerate() {
-        match read_step(index, item, problems) {
-            Some(step) => workflow.steps.push(step),
-            None => workflow.unread.extend(item.get("id").and_then(Node::as_text).map(str::to_owned)),
-        }
-    }
-    let mut first: BTreeMap<&str, Span> = BTreeMap::new();
-    for step in &workflow.steps {
-        if let Some(before) = first.insert(&step.id.value, step.id.span) {
-            let message = format!("two steps have the id `{}`", step.id.value);
-            problems.push(Diagnostic::new("duplicate-id", message, step.id.span).related(before, "first used here"));
-        }
-    }
-}
-
-fn check_outputs(node: &Node, problems: &mut Diagnostics) -> bool {
-    let good = node.as_mapping().is_some();
-    if !good {
-        let message = format!("`outputs` must be a mapping with a key for each output, not {}", node.kind());
-        let hint = "outputs: { count: \"${ .steps.publish.output.count }\" }";
-        problems.push(Diagnostic::new("type", message, node.span).hint(hint));
-    }
-    good
 }

@@ -1,5 +1,6 @@
 //! Reads an item of `steps:`.
 
+use super::block::{BlockPlace, read_block, read_switch};
 use super::durations;
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text, texts};
 use super::foreign_keys;
@@ -22,6 +23,9 @@ const KEYS: KnownKeys = KnownKeys {
         "call",
         "wait",
         "set",
+        "steps",
+        "switch",
+        "outputs",
         "entry",
         "needs",
         "if",
@@ -36,8 +40,6 @@ const KEYS: KnownKeys = KnownKeys {
         "allow",
     ],
     later: &[
-        ("switch", "until then, give each case its own step with an `if`"),
-        ("steps", "until then, write them in the list of all steps; `needs` puts them in order"),
         ("workflow", "until then, write its steps here, or let a guest spawn others: docs/guests.md"),
         (
             "repeat",
@@ -64,26 +66,30 @@ const SCHEMA_BYTES_MAX: usize = 16 * 1024;
 /// Longest name of a signal that a hint quotes. Arbitrary.
 const SIGNAL_QUOTED_MAX: usize = 60;
 
-const ACTIONS: &[&str] = &["uses", "script", "call", "wait", "set"];
-const ACTIONS_LATER: &[&str] = &["switch", "steps", "workflow"];
+const ACTIONS: &[&str] = &["uses", "script", "call", "wait", "set", "steps", "switch"];
+const ACTIONS_LATER: &[&str] = &["workflow"];
 
 /// Keys that are valid with certain actions only.
 const ONLY_WITH: &[(&str, &[&str])] = &[
     ("entry", &["uses"]),
     ("limits", &["uses", "script"]),
     ("with", &["uses", "script", "call"]),
-    ("retry", &["uses", "script", "call"]),
-    ("timeout", &["uses", "script", "call"]),
+    ("retry", &["uses", "script", "call", "steps", "switch"]),
+    ("timeout", &["uses", "script", "call", "steps", "switch"]),
     ("allow", &["uses", "script", "call"]),
+    ("outputs", &["steps"]),
 ];
 
-pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -> Option<Step> {
+pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, problems: &mut Diagnostics) -> Option<Step> {
     let fields = Fields::read(node, &KEYS, problems)?;
     let id = read_id(&fields, problems);
+    let path = format!("{}{}", within.path, id.as_ref().map_or("", |id| id.value.as_str()));
+    let pointer = format!("{}/{index}", within.pointer);
     if let Some(node) = fields.get("name") {
         fixed_text(node, "name", problems);
     }
-    let action = read_action(&fields, id.as_ref(), problems);
+    let place = BlockPlace { pointer: &pointer, path: &format!("{path}."), depth: within.depth + 1 };
+    let action = read_action(&fields, id.as_ref(), place, problems);
     // The other keys are checked even if the action is wrong.
     if let Some(action) = &action {
         check_belonging(&fields, action, problems);
@@ -108,7 +114,8 @@ pub(super) fn read_step(index: usize, node: &Node, problems: &mut Diagnostics) -
     let limits = fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default();
     let allow = fields.get("allow").map_or(Some(Vec::new()), |node| read_allow(node, problems));
     Some(Step {
-        index,
+        path,
+        pointer,
         span: node.span,
         id: id?,
         action: action?,
@@ -137,7 +144,12 @@ fn read_id(fields: &Fields<'_>, problems: &mut Diagnostics) -> Option<Spanned<St
     Some(Spanned { value: id.to_owned(), span: node.span })
 }
 
-fn read_action(fields: &Fields<'_>, id: Option<&Spanned<String>>, problems: &mut Diagnostics) -> Option<Action> {
+fn read_action(
+    fields: &Fields<'_>,
+    id: Option<&Spanned<String>>,
+    place: BlockPlace<'_>,
+    problems: &mut Diagnostics,
+) -> Option<Action> {
     let found = fields.among(ACTIONS);
     let Some(entry) = found.first() else {
         // A key that was reported as misspelled is already the reason.
@@ -184,6 +196,15 @@ fn read_action(fields: &Fields<'_>, id: Option<&Spanned<String>>, problems: &mut
             Some(Action::Call { handler: Spanned { value: handler.to_owned(), span: entry.value.span } })
         }
         "wait" => read_wait(entry, problems),
+        "steps" => {
+            let pointer = format!("{}/steps", place.pointer);
+            let place = BlockPlace { pointer: &pointer, ..place };
+            read_block(&entry.value, fields.get("outputs"), place, problems).map(Action::Steps)
+        }
+        "switch" => {
+            let pointer = format!("{}/switch", place.pointer);
+            read_switch(entry, BlockPlace { pointer: &pointer, ..place }, problems).map(Action::Switch)
+        }
         _ => Some(Action::Set(entry.value.clone())),
     }
 }

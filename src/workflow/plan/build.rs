@@ -4,14 +4,14 @@ use super::edges::Edges;
 use super::environment::Environment;
 use super::expressions::{Dependency, TemplateReader};
 use super::hints;
-use super::references::{ExpressionSite, KnownNames, unknown_need};
+use super::references::{ExpressionSite, KnownNames, ListNames, unknown_need};
 use super::template::Template;
-use super::{Action, Node, PLAN_VERSION, Plan, calls, components, concurrency, schedules};
+use super::{Action, Block, Case, Node, PLAN_VERSION, Plan, calls, components, concurrency, schedules};
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::Jq;
 use crate::workflow::model::{self, ENTRY_DEFAULT, INLINE, PARALLEL_DEFAULT, Step, When, Workflow};
-use crate::workflow::syntax::Source;
+use crate::workflow::syntax::{self, Source};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -23,31 +23,28 @@ pub(super) fn build(
     environment: &dyn Environment,
     problems: &mut Diagnostics,
 ) -> Option<Plan> {
-    let ids: Vec<&str> = workflow.steps.iter().map(|step| step.id.value.as_str()).collect();
     let components = components::find(workflow, source, environment, problems);
     if let Some(handlers) = environment.handlers() {
         calls::check(workflow, handlers, problems);
     }
-    let names = KnownNames { inputs: &workflow.inputs, steps: &ids, unread: &workflow.unread, hints: true };
-    let mut templates = TemplateReader { source, jq, names, problems, dependencies: Vec::new(), expressions: 0 };
-    let mut edges = Edges::new(ids.len());
-    let read = |(index, step): (usize, &Step)| read_step(index, step, &mut templates, &mut edges);
-    let parts: Vec<_> = workflow.steps.iter().enumerate().map(read).collect();
-    let outputs = read_outputs(workflow, &mut templates);
+    let within = workflow.all_steps().filter_map(|step| Some((step.id.value.as_str(), step.path.rsplit_once('.')?.0)));
+    let names = KnownNames { inputs: &workflow.inputs, lists: Vec::new(), within: within.collect(), hints: true };
+    let mut templates = TemplateReader {
+        source,
+        jq,
+        names,
+        problems,
+        dependencies: Vec::new(),
+        expressions: 0,
+        outer: ExpressionSite::OUTPUTS,
+    };
+    let block = read_block(&workflow.steps, &workflow.unread, workflow.outputs.as_ref(), workflow, &mut templates);
     schedules::check(workflow, jq, templates.problems);
     let concurrency = concurrency::read(workflow, &mut templates);
-    let acyclic = edges.report_cycles(&ids, problems);
-    if !acyclic || !problems.is_empty() {
+    if !problems.is_empty() {
         return None;
     }
-    let parts: Vec<StepTemplates> = parts.into_iter().collect::<Option<_>>()?;
-    let nodes: Vec<Node> = workflow
-        .steps
-        .iter()
-        .zip(parts)
-        .enumerate()
-        .map(|(index, (step, parts))| make_node(step, parts, edges.of(index), workflow))
-        .collect();
+    let Block { nodes, order, outputs, .. } = block?;
     let name = workflow.name.as_deref().unwrap_or_else(|| stem(source.name()));
     Some(Plan {
         version: PLAN_VERSION,
@@ -55,8 +52,8 @@ pub(super) fn build(
         inputs: workflow.inputs.clone(),
         components,
         nodes,
-        order: edges.order(),
-        outputs: outputs?,
+        order,
+        outputs,
         durability: workflow.durability,
         schedule: workflow.schedule.as_ref().map(|schedule| schedule.spec.clone()),
         concurrency,
@@ -68,6 +65,48 @@ fn stem(path: &str) -> &str {
     std::path::Path::new(path).file_stem().and_then(|stem| stem.to_str()).unwrap_or("workflow")
 }
 
+/// Reads a list of steps and its outputs. What they depend on outside is left for the step that the
+/// list is within. `None` if there is a problem.
+fn read_block<'a>(
+    steps: &'a [Step],
+    unread: &'a [String],
+    outputs: Option<&syntax::Node>,
+    workflow: &'a Workflow,
+    templates: &mut TemplateReader<'a>,
+) -> Option<Block> {
+    let before = templates.take_dependencies();
+    for step in steps.iter().filter(|step| templates.names.steps().any(|id| id == step.id.value)) {
+        let message = format!("a step outside has the id `{}`, too", step.id.value);
+        let problem = Diagnostic::new("duplicate-id", message, step.id.span);
+        templates.problems.push(problem.hint("`.steps` has both, so their ids must differ"));
+    }
+    let ids: Vec<&str> = steps.iter().map(|step| step.id.value.as_str()).collect();
+    templates.names.lists.push(ListNames { steps: ids.clone(), unread });
+    let mut list = List { edges: Edges::new(ids.len()), outside: before, depth: templates.names.lists.len() - 1 };
+    let read = |(index, step): (usize, &'a Step)| read_step(index, step, workflow, templates, &mut list);
+    let parts: Vec<_> = steps.iter().enumerate().map(read).collect();
+    let outputs = read_outputs(outputs, templates, &mut list);
+    templates.names.lists.pop();
+    let List { edges, outside, .. } = list;
+    templates.dependencies = outside;
+    if !edges.report_cycles(&ids, templates.problems) {
+        return None;
+    }
+    let parts: Vec<StepTemplates> = parts.into_iter().collect::<Option<_>>()?;
+    let make = |(index, (step, parts))| Arc::new(make_node(step, parts, edges.of(index), workflow));
+    let nodes = steps.iter().zip(parts).enumerate().map(make).collect();
+    Some(Block { pointer: String::new(), nodes, order: edges.order(), outputs: outputs? })
+}
+
+/// A list of steps that is read.
+struct List {
+    edges: Edges,
+    /// What its steps depend on outside it.
+    outside: Vec<Dependency>,
+    /// The number of lists that it is within.
+    depth: usize,
+}
+
 /// The templates of a step.
 struct StepTemplates {
     action: Action,
@@ -76,14 +115,16 @@ struct StepTemplates {
 }
 
 /// Reads all templates of a step and adds its dependencies. `None` if one of them has a problem.
-fn read_step(
+fn read_step<'a>(
     index: usize,
-    step: &Step,
-    templates: &mut TemplateReader<'_>,
-    edges: &mut Edges,
+    step: &'a Step,
+    workflow: &'a Workflow,
+    templates: &mut TemplateReader<'a>,
+    list: &mut List,
 ) -> Option<StepTemplates> {
-    let once = ExpressionSite::once(step.when);
-    let each = ExpressionSite::each(step.when, step.for_each.is_some());
+    let outer = templates.outer;
+    let once = ExpressionSite::once(step.when).within(outer);
+    let each = ExpressionSite::each(step.when, step.for_each.is_some()).within(outer);
     let condition = step.condition.as_ref().map(|node| templates.whole(node, "if", once));
     let for_each = step.for_each.as_ref().map(|node| templates.whole(node, "for-each", once));
     let mut with =
@@ -95,7 +136,7 @@ fn read_step(
             with,
         }),
         model::Action::Script(_) => with().map(|with| Action::Uses {
-            component: format!("{INLINE}{}", step.id.value).into(),
+            component: format!("{INLINE}{}", step.path).into(),
             entry: ENTRY_DEFAULT.into(),
             with,
         }),
@@ -113,15 +154,46 @@ fn read_step(
             })
         }
         model::Action::Set(node) => templates.value(node, each).map(Action::Set),
+        model::Action::Steps(block) => {
+            read_inner(block, each, workflow, templates).map(|block| Action::Steps(Arc::new(block)))
+        }
+        model::Action::Switch(cases) => {
+            let read = |case: &'a model::Case| {
+                let condition = case.condition.as_ref().map(|node| templates.whole(node, "if", each));
+                let block = Arc::new(read_inner(&case.block, each, workflow, templates)?);
+                Some(Case { condition: transpose(condition)?, block })
+            };
+            let cases: Vec<_> = cases.iter().map(read).collect();
+            cases.into_iter().collect::<Option<_>>().map(Action::Switch)
+        }
     };
-    add_edges(index, step, templates, edges);
-    if step.when != When::Succeeded && edges.of(index).is_empty() {
+    add_edges(index, step, templates, list);
+    if step.when != When::Succeeded && list.edges.of(index).is_empty() {
         let message = format!("`{}` depends on no step, so its `when` has no effect", step.id.value);
         let problem = Diagnostic::new("when", message, step.id.span);
         templates.problems.push(problem.hint("name the steps that it reacts to: needs: [ … ]"));
     }
-    let transpose = |part: Option<Option<Template>>| part.map_or(Some(None), |part| part.map(Some));
     Some(StepTemplates { action: action?, condition: transpose(condition)?, for_each: transpose(for_each)? })
+}
+
+/// `None` if there is a part that has a problem.
+#[allow(clippy::option_option, reason = "the outer one is whether all is well")]
+fn transpose(part: Option<Option<Template>>) -> Option<Option<Template>> {
+    part.map_or(Some(None), |part| part.map(Some))
+}
+
+/// Reads the steps within a step at a site.
+fn read_inner<'a>(
+    block: &'a model::Block,
+    site: ExpressionSite,
+    workflow: &'a Workflow,
+    templates: &mut TemplateReader<'a>,
+) -> Option<Block> {
+    let outer = std::mem::replace(&mut templates.outer, site);
+    let read = read_block(&block.steps, &block.unread, block.outputs.as_ref(), workflow, templates);
+    templates.outer = outer;
+    let pointer = block.pointer.strip_suffix("/steps").unwrap_or_default().to_owned();
+    read.map(|read| Block { pointer, ..read })
 }
 
 /// What a person is shown who sends a signal. `None` if there is a problem.
@@ -142,7 +214,8 @@ fn read_prompt(
     entries.into_iter().map(|(key, value)| Some((key, value?))).collect()
 }
 
-fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, edges: &mut Edges) {
+fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, list: &mut List) {
+    let List { edges, outside, depth } = list;
     let id = &step.id.value;
     let own = |span| {
         Diagnostic::new("own-output", format!("`{id}` cannot wait for itself"), span)
@@ -150,10 +223,10 @@ fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, edge
     };
     for need in step.needs.iter().flatten() {
         templates.names.hints = !templates.problems.is_full();
-        match templates.names.steps.iter().position(|known| *known == need.value) {
+        match templates.names.list().steps.iter().position(|known| *known == need.value) {
             Some(to) if to == index => templates.problems.push(own(need.span)),
             Some(to) => edges.add(index, to, need.span),
-            None if templates.names.unread.contains(&need.value) => {}
+            None if templates.names.list().unread.contains(&need.value) => {}
             None => {
                 let wrong = unknown_need(&templates.names, &need.value, id);
                 templates.problems.push(Diagnostic::new(wrong.code, wrong.message, need.span).hint(wrong.hint));
@@ -162,8 +235,9 @@ fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, edge
     }
     for dependency in templates.take_dependencies() {
         match dependency {
-            Dependency::Step(to, span) if to == index => templates.problems.push(own(span)),
-            Dependency::Step(to, span) => edges.add(index, to, span),
+            Dependency::Step(of, ..) if of < *depth => outside.push(dependency),
+            Dependency::Step(_, to, span) if to == index => templates.problems.push(own(span)),
+            Dependency::Step(_, to, span) => edges.add(index, to, span),
             Dependency::Unknown(span) if step.needs.is_none() => {
                 let compared = hints::assigns(templates.source.slice(span));
                 let hint = "name the steps that it reads: needs: [ … ], or `needs: []` if it reads none";
@@ -182,13 +256,18 @@ fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, edge
     }
 }
 
-fn read_outputs(workflow: &Workflow, templates: &mut TemplateReader<'_>) -> Option<Vec<(String, Template)>> {
-    let entries = workflow.outputs.as_ref().and_then(|node| node.as_mapping()).unwrap_or(&[]);
-    let read =
-        entries.iter().map(|entry| Some((entry.key.clone(), templates.value(&entry.value, ExpressionSite::OUTPUTS)?)));
+fn read_outputs(
+    node: Option<&syntax::Node>,
+    templates: &mut TemplateReader<'_>,
+    list: &mut List,
+) -> Option<Vec<(String, Template)>> {
+    let entries = node.and_then(|node| node.as_mapping()).unwrap_or(&[]);
+    let site = ExpressionSite::OUTPUTS.within(templates.outer);
+    let read = entries.iter().map(|entry| Some((entry.key.clone(), templates.value(&entry.value, site)?)));
     let outputs: Vec<_> = read.collect();
-    // Outputs are evaluated after every step, so they add no dependencies.
-    templates.take_dependencies();
+    // Outputs are evaluated after every step of the list, so those add no dependencies.
+    let is_outside = |dependency: &Dependency| matches!(dependency, Dependency::Step(of, ..) if *of < list.depth);
+    list.outside.extend(templates.take_dependencies().into_iter().filter(is_outside));
     outputs.into_iter().collect()
 }
 
@@ -207,16 +286,18 @@ fn make_node(step: &Step, parts: StepTemplates, needs: Vec<usize>, workflow: &Wo
         (allowed.capability.value.clone(), patterns.collect())
     });
     let acts = matches!(action, Action::Uses { .. } | Action::Call { .. });
+    let defaults = acts.then_some(&workflow.defaults);
+    let acts = acts || matches!(action, Action::Steps(_) | Action::Switch(_));
     Node {
         id: step.id.value.as_str().into(),
-        pointer: format!("/steps/{}", step.index),
+        pointer: step.pointer.clone(),
         needs,
         condition,
         when: step.when,
         max_parallel: step.max_parallel.unwrap_or(PARALLEL_DEFAULT),
         for_each,
-        retry: step.retry.or(workflow.defaults.retry).filter(|retry| acts && retry.max > 0),
-        timeout: step.timeout.or(workflow.defaults.timeout).filter(|_| acts),
+        retry: step.retry.or(defaults.and_then(|defaults| defaults.retry)).filter(|retry| acts && retry.max > 0),
+        timeout: step.timeout.or(defaults.and_then(|defaults| defaults.timeout)).filter(|_| acts),
         continue_on_error: step.continue_on_error,
         limits: Arc::new(limits),
         grants: Grants(Arc::new(grants.collect())),

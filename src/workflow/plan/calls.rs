@@ -18,7 +18,7 @@ const NAMES_SHOWN_MAX: usize = 20;
 /// Checks all grants and calls of a workflow.
 pub(super) fn check(workflow: &Workflow, handlers: &dyn Handlers, problems: &mut Diagnostics) {
     let capabilities = handlers.capabilities();
-    for step in &workflow.steps {
+    for step in workflow.all_steps() {
         let before = problems.count();
         for allowed in step.allow.iter().flatten() {
             check_allowed(allowed, &capabilities, handlers, problems);

@@ -33,11 +33,11 @@ pub(super) fn find(
         let source = Spanned { value: declared.key(), span };
         known.insert(name, found.add(name, &source, None, resolved, problems));
     }
-    for step in &workflow.steps {
+    for step in workflow.all_steps() {
         let (component, entry) = match &step.action {
             Action::Uses { component, entry } => (component, entry),
             Action::Script(script) => {
-                let name = Spanned { value: format!("{INLINE}{}", step.id.value), span: script.span };
+                let name = Spanned { value: format!("{INLINE}{}", step.path), span: script.span };
                 let resolved = environment.script(&name.value, script, file);
                 found.add(&name.value, &name, Some(script), resolved, problems);
                 continue;
@@ -75,7 +75,7 @@ pub(super) fn find(
 /// The sources of the components that the workflow uses, each once.
 fn sources(workflow: &Workflow) -> Vec<&str> {
     let mut sources: Vec<&str> = workflow.components.iter().map(|declared| declared.source.value.as_str()).collect();
-    for step in &workflow.steps {
+    for step in workflow.all_steps() {
         if let Action::Uses { component, .. } = &step.action
             && !workflow.components.iter().any(|declared| declared.name.value == component.value)
             && !workflow.unread_components.contains(&component.value)

@@ -13,8 +13,8 @@ use std::cell::OnceCell;
 
 /// A dependency of an expression.
 pub(super) enum Dependency {
-    /// A step, by index.
-    Step(usize, Span),
+    /// A step: the depth of the list that it is in, and its index there.
+    Step(usize, usize, Span),
     /// Steps that are not known before the run.
     Unknown(Span),
 }
@@ -30,6 +30,8 @@ pub(super) struct TemplateReader<'a> {
     pub(super) dependencies: Vec<Dependency>,
     /// How many expressions were read.
     pub(super) expressions: usize,
+    /// The site of the step whose steps are read.
+    pub(super) outer: ExpressionSite,
 }
 
 /// Most expressions of a file. Arbitrary: each is compiled before anything runs.
@@ -195,7 +197,7 @@ impl TemplateReader<'_> {
         let span = self.span_of(written, offset + reference.span.start..offset + reference.span.end);
         self.names.hints = !self.problems.is_full();
         match self.names.resolve(&reference.path, site) {
-            Ok(ReferenceTarget::Step(index)) => self.dependencies.push(Dependency::Step(index, span)),
+            Ok(ReferenceTarget::Step(depth, index)) => self.dependencies.push(Dependency::Step(depth, index, span)),
             Ok(ReferenceTarget::Steps) => self.dependencies.push(Dependency::Unknown(span)),
             Ok(ReferenceTarget::Given) => {}
             Err(wrong) => {
@@ -237,7 +239,7 @@ impl TemplateReader<'_> {
         let problem = Diagnostic::new("expression", error.message.clone(), span);
         // For jq `.steps.my-step` is a subtraction, and `step` a function.
         let text = expression.text();
-        let steps = self.names.steps.iter().map(|name| ("steps", *name));
+        let steps = self.names.steps().map(|name| ("steps", name));
         let inputs = self.names.inputs.0.iter().map(|input| ("inputs", input.name.as_str()));
         let dashed = steps
             .chain(inputs)

@@ -34,6 +34,8 @@ pub(super) fn describe(node: &Node) -> String {
         Action::Wait(_) => "wait".to_owned(),
         Action::Signal { name, .. } => format!("wait for {}", shown(name)),
         Action::Set(_) => "set".to_owned(),
+        Action::Steps(block) => format!("{} steps", block.nodes.len()),
+        Action::Switch(cases) => format!("switch, {} cases", cases.len()),
     };
     if node.for_each.is_some() { format!("{action}, for each") } else { action }
 }

@@ -345,7 +345,7 @@ fn known_path(path: &str, names: &KnownNames<'_>, site: ExpressionSite) -> Optio
     let name = rest.split(['.', '[', '"', ']']).next()?;
     let is_known = match root {
         "inputs" => names.inputs.0.iter().any(|input| input.name == name),
-        "steps" => names.steps.contains(&name),
+        "steps" => names.steps().any(|id| id == name),
         "item" => site.item,
         _ => false,
     };

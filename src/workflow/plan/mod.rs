@@ -42,7 +42,7 @@ pub use concurrency::Concurrency;
 pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, Unchecked, Unusable};
 pub use graph::GraphStyle;
 pub use load::load;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 pub use template::{Reads, Template, Text};
 pub use warnings::Warning;
@@ -63,7 +63,7 @@ pub struct Plan {
     /// The components that nodes run, by name.
     pub components: Vec<Component>,
     /// The steps, in file order.
-    pub nodes: Vec<Node>,
+    pub nodes: Vec<Arc<Node>>,
     /// The indexes of the nodes, each after its dependencies, and otherwise in file order.
     pub order: Vec<usize>,
     /// The outputs of the run, by name.
@@ -92,6 +92,31 @@ pub struct Component {
     /// The digest of a script without its place in the file, by which a retry compares it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub content: Option<String>,
+}
+
+/// Steps within a step: they begin and end as one.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Block {
+    /// JSON Pointer to the mapping that has its `steps` and `outputs`.
+    pub pointer: String,
+    /// The steps, in file order.
+    pub nodes: Vec<Arc<Node>>,
+    /// As [`Plan::order`].
+    pub order: Vec<usize>,
+    /// What they give, by name.
+    pub outputs: Vec<(String, Template)>,
+}
+
+/// A case of a `switch`.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Case {
+    /// Whether it applies; `None` for the default.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub condition: Option<Template>,
+    /// What runs then.
+    pub block: Arc<Block>,
 }
 
 /// A step of the workflow.
@@ -165,6 +190,10 @@ pub enum Action {
     },
     /// Computes a value.
     Set(Template),
+    /// Runs steps of its own.
+    Steps(Arc<Block>),
+    /// Runs the steps of the first case that applies.
+    Switch(Vec<Case>),
 }
 
 impl Action {
@@ -177,37 +206,91 @@ impl Action {
             Self::Call { .. } => "call",
             Self::Wait(_) | Self::Signal { .. } => "wait",
             Self::Set(_) => "set",
+            Self::Steps(_) => "steps",
+            Self::Switch(_) => "switch",
         }
     }
 
-    /// Its templates.
+    /// The lists of steps within it.
+    pub fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
+        let (one, cases) = match self {
+            Self::Steps(block) => (Some(block), &[][..]),
+            Self::Switch(cases) => (None, &cases[..]),
+            _ => (None, &[][..]),
+        };
+        one.into_iter().chain(cases.iter().map(|case| &case.block))
+    }
+
+    /// Its templates, without those of steps within it.
     pub(in crate::workflow) fn templates(&self) -> impl Iterator<Item = &Template> {
         let all: [Option<&Template>; 3] = match self {
             Self::Uses { with, .. } | Self::Call { with, .. } => [Some(with), None, None],
             Self::Wait(template) | Self::Set(template) => [Some(template), None, None],
             Self::Signal { name, timeout, prompt } => [Some(name), timeout.as_ref(), prompt.as_ref()],
+            Self::Steps(_) | Self::Switch(_) => [None, None, None],
         };
-        all.into_iter().flatten()
+        let cases = if let Self::Switch(cases) = self { &cases[..] } else { &[] };
+        all.into_iter().flatten().chain(cases.iter().filter_map(|case| case.condition.as_ref()))
     }
 }
 
 impl Node {
-    /// Returns whether it may use the run's store `kv`: by its own call, or by a grant to its
-    /// guest.
+    /// Returns whether it, or a step within it, may use the run's store `kv`: by its own call, or
+    /// by a grant to its guest.
     #[must_use]
     pub fn uses_store(&self) -> bool {
         let calls = matches!(&self.action, Action::Call { handler, .. } if **handler == *KV);
-        calls || self.grants.of(KV).is_some()
+        let within = || self.action.blocks().flat_map(|block| &block.nodes).any(|node| node.uses_store());
+        calls || self.grants.of(KV).is_some() || within()
     }
 
-    /// The inputs of the workflow that it reads.
+    /// The inputs of the workflow that it and the steps within it read.
     #[must_use]
     pub fn reads(&self) -> Reads {
         let mut reads = Reads::default();
-        let templates = self.action.templates().chain(&self.condition).chain(&self.for_each);
-        templates.for_each(|template| template.add_reads(&mut reads));
+        self.add_reads(&mut reads);
         reads
     }
+
+    fn add_reads(&self, reads: &mut Reads) {
+        self.templates().for_each(|template| template.add_reads(reads));
+        for block in self.action.blocks() {
+            block.nodes.iter().for_each(|node| node.add_reads(reads));
+            block.outputs.iter().for_each(|(_, template)| template.add_reads(reads));
+        }
+    }
+
+    /// Its templates, without those of steps within it.
+    pub(in crate::workflow) fn templates(&self) -> impl Iterator<Item = &Template> {
+        self.condition.iter().chain(&self.for_each).chain(self.action.templates())
+    }
+}
+
+/// Adds nodes and all that are within them, each before those within it.
+fn add_all<'a>(nodes: &'a [Arc<Node>], all: &mut Vec<&'a Node>) {
+    for node in nodes {
+        all.push(node);
+        node.action.blocks().for_each(|block| add_all(&block.nodes, all));
+    }
+}
+
+/// Checks I1 for nodes from an unknown writer.
+fn check_order(nodes: &[Arc<Node>], order: &[usize]) -> Result<(), String> {
+    let mut done = vec![false; nodes.len()];
+    for &index in order {
+        let node = nodes.get(index).ok_or_else(|| format!("the plan orders node {index}, which does not exist"))?;
+        if std::mem::replace(&mut done[index], true) {
+            return Err(format!("the plan orders node {index} twice"));
+        }
+        // A later node, or one that does not exist, is not done.
+        if !node.needs.iter().all(|need| done.get(*need) == Some(&true) && *need != index) || !node.needs.is_sorted() {
+            return Err(format!("the plan orders node {index} before what it needs"));
+        }
+        for block in node.action.blocks() {
+            check_order(&block.nodes, &block.order)?;
+        }
+    }
+    done.iter().position(|done| !done).map_or(Ok(()), |index| Err(format!("the plan does not order node {index}")))
 }
 
 impl Plan {
@@ -232,27 +315,15 @@ impl Plan {
         if plan.version != PLAN_VERSION {
             return Err(format!("the plan has version {}; this release runs version {PLAN_VERSION}", plan.version));
         }
-        plan.check_order()?;
+        check_order(&plan.nodes, &plan.order)?;
         Ok(plan)
     }
 
-    /// Checks I1 for a plan from an unknown writer.
-    fn check_order(&self) -> Result<(), String> {
-        let mut done = vec![false; self.nodes.len()];
-        for &index in &self.order {
-            let node =
-                self.nodes.get(index).ok_or_else(|| format!("the plan orders node {index}, which does not exist"))?;
-            if std::mem::replace(&mut done[index], true) {
-                return Err(format!("the plan orders node {index} twice"));
-            }
-            // A later node, or one that does not exist, is not done.
-            if !node.needs.iter().all(|need| done.get(*need) == Some(&true) && *need != index)
-                || !node.needs.is_sorted()
-            {
-                return Err(format!("the plan orders node {index} before what it needs"));
-            }
-        }
-        done.iter().position(|done| !done).map_or(Ok(()), |index| Err(format!("the plan does not order node {index}")))
+    /// All nodes: each before those within it, otherwise in file order.
+    pub fn all_nodes(&self) -> impl Iterator<Item = &Node> {
+        let mut all = Vec::new();
+        add_all(&self.nodes, &mut all);
+        all.into_iter()
     }
 
     /// How much of a run survives its host.
@@ -261,17 +332,42 @@ impl Plan {
         self.durability
     }
 
-    /// The node with an id.
+    /// The node with an id, or the first one with a path: `deploy.build`, `deploy[3].build`.
     #[must_use]
-    pub fn node(&self, id: &str) -> Option<&Node> {
-        self.nodes.iter().find(|node| &*node.id == id)
+    pub fn node(&self, path: &str) -> Option<&Node> {
+        let mut lists = vec![&self.nodes];
+        let mut found = None;
+        for part in path.split('.') {
+            let id = part.split('[').next()?;
+            let node = lists.into_iter().flatten().find(|node| *node.id == *id)?;
+            lists = node.action.blocks().map(|block| &block.nodes).collect();
+            found = Some(&**node);
+        }
+        found
+    }
+
+    /// The paths of the nodes that run for each item of a list.
+    #[must_use]
+    pub fn lists(&self) -> BTreeSet<String> {
+        fn add(nodes: &[Arc<Node>], prefix: &str, lists: &mut BTreeSet<String>) {
+            for node in nodes {
+                let path = format!("{prefix}{}", node.id);
+                node.action.blocks().for_each(|block| add(&block.nodes, &format!("{path}."), lists));
+                if node.for_each.is_some() {
+                    lists.insert(path);
+                }
+            }
+        }
+        let mut lists = BTreeSet::new();
+        add(&self.nodes, "", &mut lists);
+        lists
     }
 
     /// Returns whether a node waits, or may wait, for signals of this name. Of a name with
     /// expressions only the text before the first one is known.
     #[must_use]
     pub fn waits_for_signal(&self, name: &str) -> bool {
-        self.nodes.iter().any(|node| match &node.action {
+        self.all_nodes().any(|node| match &node.action {
             Action::Signal { name: Template::Literal(waited), .. } => waited == name,
             Action::Signal { name: Template::Text(waited), .. } => {
                 let waited = String::from(waited.clone());
@@ -285,7 +381,7 @@ impl Plan {
     #[must_use]
     pub fn grants(&self) -> Grants {
         let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for (capability, patterns) in self.nodes.iter().flat_map(|node| node.grants.0.iter()) {
+        for (capability, patterns) in self.all_nodes().flat_map(|node| node.grants.0.iter()) {
             let list = all.entry(capability.clone()).or_default();
             for pattern in patterns {
                 if !list.contains(pattern) {
@@ -298,7 +394,7 @@ impl Plan {
 
     /// The handlers that nodes call directly.
     pub fn handlers(&self) -> impl Iterator<Item = &str> {
-        self.nodes.iter().filter_map(|node| match &node.action {
+        self.all_nodes().filter_map(|node| match &node.action {
             Action::Call { handler, .. } => Some(&**handler),
             _ => None,
         })

@@ -2,6 +2,7 @@
 
 use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::model::{Inputs, When, shorten};
+use std::collections::BTreeMap;
 
 /// The top-level names of an expression.
 pub(super) const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
@@ -31,14 +32,19 @@ impl ExpressionSite {
     /// The outputs of the run.
     pub(super) const OUTPUTS: Self = Self { item: false, error: false, only_inputs: false };
 
+    /// The same site within a step that is at another one: what exists there exists here.
+    pub(super) fn within(self, outer: Self) -> Self {
+        Self { item: self.item || outer.item, error: self.error || outer.error, only_inputs: self.only_inputs }
+    }
+
     /// What is decided before the run begins.
     pub(super) const INPUTS: Self = Self { item: false, error: false, only_inputs: true };
 }
 
 /// The target of a reference.
 pub(super) enum ReferenceTarget {
-    /// A step, by index.
-    Step(usize),
+    /// A step: the depth of the list that it is in, and its index there.
+    Step(usize, usize),
     /// All steps.
     Steps,
     /// Something that exists before any step.
@@ -58,12 +64,20 @@ impl BadReference {
     }
 }
 
+/// The names in a list of steps.
+pub(super) struct ListNames<'a> {
+    pub(super) steps: Vec<&'a str>,
+    /// Ids of steps that have problems of their own.
+    pub(super) unread: &'a [String],
+}
+
 /// The names that references are checked against.
 pub(super) struct KnownNames<'a> {
     pub(super) inputs: &'a Inputs,
-    pub(super) steps: &'a [&'a str],
-    /// Ids of steps that have problems of their own.
-    pub(super) unread: &'a [String],
+    /// The list of steps that is read, after those that it is within.
+    pub(super) lists: Vec<ListNames<'a>>,
+    /// The steps within others, with the paths of those.
+    pub(super) within: BTreeMap<&'a str, &'a str>,
     /// Whether hints are wanted: the search for a similar name takes long if there are many.
     pub(super) hints: bool,
 }
@@ -71,7 +85,25 @@ pub(super) struct KnownNames<'a> {
 const STEP_FIELDS: [&str; 4] = ["output", "status", "error", "attempts"];
 const RUN_FIELDS: [&str; 3] = ["id", "name", "started"];
 
-impl KnownNames<'_> {
+impl<'a> KnownNames<'a> {
+    /// The list of steps that is read.
+    pub(super) fn list(&self) -> &ListNames<'a> {
+        self.lists.last().expect("invariant: the workflow's own list is always there")
+    }
+
+    /// The ids of all steps that can be referred to, the nearest first.
+    pub(super) fn steps(&self) -> impl Iterator<Item = &'a str> {
+        self.lists.iter().rev().flat_map(|list| list.steps.iter().copied())
+    }
+
+    /// Finds a step: the depth of its list, and its index there.
+    fn find(&self, id: &str) -> Option<(usize, usize)> {
+        let find = |(depth, list): (usize, &ListNames<'_>)| {
+            list.steps.iter().position(|known| *known == id).map(|index| (depth, index))
+        };
+        self.lists.iter().enumerate().rev().find_map(find)
+    }
+
     /// Resolves a path. `path` holds its keys as far as they are known before the run.
     pub(super) fn resolve(&self, path: &[String], site: ExpressionSite) -> Result<ReferenceTarget, BadReference> {
         let only_inputs = || {
@@ -117,7 +149,7 @@ impl KnownNames<'_> {
     fn unknown_root(&self, root: &str) -> BadReference {
         let hint = if self.inputs.0.iter().any(|input| input.name == root) {
             format!("did you mean `.inputs.{root}`?")
-        } else if self.steps.contains(&root) {
+        } else if self.steps().any(|id| id == root) {
             format!("did you mean `.steps.{root}.output`?")
         } else {
             suggest(root, ".", &ROOTS)
@@ -141,8 +173,9 @@ impl KnownNames<'_> {
 
     fn resolve_step(&self, rest: &[String]) -> Result<ReferenceTarget, BadReference> {
         let Some((id, rest)) = rest.split_first() else { return Ok(ReferenceTarget::Steps) };
-        let Some(index) = self.steps.iter().position(|known| known == id) else {
-            return if self.unread.contains(id) { Ok(ReferenceTarget::Given) } else { Err(self.unknown_step(id)) };
+        let Some((depth, index)) = self.find(id) else {
+            let is_unread = self.lists.iter().any(|list| list.unread.contains(id));
+            return if is_unread { Ok(ReferenceTarget::Given) } else { Err(self.unknown_step(id)) };
         };
         match rest.first() {
             Some(field) if !STEP_FIELDS.contains(&field.as_str()) => {
@@ -153,13 +186,19 @@ impl KnownNames<'_> {
                 let message = format!("a step has {}, but no `{field}`", all_of(STEP_FIELDS));
                 Err(BadReference::new("unknown-reference", message, hint))
             }
-            _ => Ok(ReferenceTarget::Step(index)),
+            _ => Ok(ReferenceTarget::Step(depth, index)),
         }
     }
 
     fn unknown_step(&self, id: &str) -> BadReference {
-        let steps = || self.steps.iter().copied();
+        let steps = || self.steps();
         let hint = match (dashed(id, steps()), self.meant(id, steps())) {
+            _ if self.within.contains_key(id) => {
+                let group = self.within[id];
+                format!(
+                    "`{id}` is within `{group}`: name what it gives in the `outputs` of that, and read .steps.{group}.output"
+                )
+            }
             (Some(known), _) => format!("write a name with a dash as .steps[\"{known}\"]"),
             (None, Some(meant)) => format!("did you mean `{meant}`?"),
             (None, None) => format!("the steps are {}", all_of(steps().take(20))),
@@ -170,8 +209,12 @@ impl KnownNames<'_> {
 
 /// Reports a step in `needs` that does not exist. `own` is the step that has the `needs`.
 pub(super) fn unknown_need(names: &KnownNames<'_>, id: &str, own: &str) -> BadReference {
-    let others = || names.steps.iter().copied().filter(|name| *name != own);
+    let ListNames { steps, unread } = names.list();
+    let others = || steps.iter().copied().filter(|name| *name != own);
     let hint = match names.meant(id, others()) {
+        _ if names.find(id).is_some() => {
+            format!("it is a step of the list outside: write needs: {id} in the step that `{own}` is within")
+        }
         _ if id.contains(',') => {
             let parts: Vec<&str> = id.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
             format!("write several steps as a list: needs: [ {} ]", parts.join(", "))
@@ -180,11 +223,11 @@ pub(super) fn unknown_need(names: &KnownNames<'_>, id: &str, own: &str) -> BadRe
             "`needs` takes ids literally; steps that an expression reads need not be named".to_owned()
         }
         Some(meant) => format!("did you mean `{meant}`?"),
-        None if others().next().is_none() && names.unread.iter().all(|other| other == own) => {
+        None if others().next().is_none() && unread.iter().all(|other| other == own) => {
             "there is no other step".to_owned()
         }
         None if others().next().is_none() => {
-            format!("the other steps are {}", all_of(names.unread.iter().map(String::as_str).take(20)))
+            format!("the other steps are {}", all_of(unread.iter().map(String::as_str).take(20)))
         }
         None => format!("the other steps are {}", all_of(others().take(20))),
     };

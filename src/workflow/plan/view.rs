@@ -3,9 +3,10 @@
 //! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest covers; it may change
 //! with each release.
 
-use super::{Action, Node, Plan, Template};
+use super::{Action, Block, Case, Node, Plan, Template};
 use crate::workflow::model::{LIMITS, When, millis};
 use serde_json::{Map, Value, json};
+use std::sync::Arc;
 
 impl Plan {
     /// The plan: `name`, `digest`, `inputs`, `components`, `steps` (each after its dependencies),
@@ -21,7 +22,7 @@ impl Plan {
         let components = self.components.iter().map(
             |component| json!({ "name": &*component.name, "source": component.source, "digest": component.digest }),
         );
-        let steps = self.order.iter().map(|index| self.step(&self.nodes[*index], stages[*index]));
+        let steps = steps(&self.nodes, &self.order, &stages);
         let outputs: Map<String, Value> =
             self.outputs.iter().map(|(name, value)| (name.clone(), value.to_value())).collect();
         json!({
@@ -29,7 +30,7 @@ impl Plan {
             "digest": self.digest(),
             "inputs": inputs.collect::<Vec<_>>(),
             "components": components.collect::<Vec<_>>(),
-            "steps": steps.collect::<Vec<_>>(),
+            "steps": steps,
             "outputs": outputs,
             "durability": self.durability,
         })
@@ -62,15 +63,34 @@ impl Plan {
     /// itself. Nodes of one stage can run together.
     #[must_use]
     pub fn stages(&self) -> Vec<usize> {
-        let mut stages = vec![1; self.nodes.len()];
-        for index in &self.order {
-            stages[*index] = self.nodes[*index].needs.iter().map(|need| stages[*need] + 1).max().unwrap_or(1);
-        }
-        stages
+        stages(&self.nodes, &self.order)
     }
+}
 
-    fn step(&self, node: &Node, stage: usize) -> Value {
-        let needs: Vec<&str> = node.needs.iter().map(|need| &*self.nodes[*need].id).collect();
+fn stages(nodes: &[Arc<Node>], order: &[usize]) -> Vec<usize> {
+    let mut stages = vec![1; nodes.len()];
+    for index in order {
+        stages[*index] = nodes[*index].needs.iter().map(|need| stages[*need] + 1).max().unwrap_or(1);
+    }
+    stages
+}
+
+/// A list of steps, each after its dependencies.
+fn steps(nodes: &[Arc<Node>], order: &[usize], stages: &[usize]) -> Vec<Value> {
+    order.iter().map(|index| step(nodes, &nodes[*index], stages[*index])).collect()
+}
+
+/// The steps within a step, and their outputs.
+fn inner(block: &Block) -> (Value, Value) {
+    let steps = steps(&block.nodes, &block.order, &stages(&block.nodes, &block.order));
+    let outputs: Map<String, Value> =
+        block.outputs.iter().map(|(name, value)| (name.clone(), value.to_value())).collect();
+    (Value::Array(steps), Value::Object(outputs))
+}
+
+fn step(nodes: &[Arc<Node>], node: &Node, stage: usize) -> Value {
+    {
+        let needs: Vec<&str> = node.needs.iter().map(|need| &*nodes[*need].id).collect();
         let mut step = json!({
             "id": &*node.id,
             "pointer": node.pointer,
@@ -98,6 +118,15 @@ impl Plan {
                 }
             }
             Action::Set(value) => step["set"] = value.to_value(),
+            Action::Steps(block) => (step["steps"], step["outputs"]) = inner(block),
+            Action::Switch(cases) => {
+                let case = |case: &Case| {
+                    let (steps, outputs) = inner(&case.block);
+                    let condition = case.condition.as_ref().map_or(Value::Null, Template::to_value);
+                    json!({ "if": condition, "steps": steps, "outputs": outputs })
+                };
+                step["switch"] = cases.iter().map(case).collect();
+            }
         }
         step["needs"] = json!(needs);
         step["when"] = when(node.when);

@@ -35,15 +35,16 @@ impl Plan {
                 warnings.extend(found.map(|(message, hint)| Warning { pointer: pointer.to_owned(), message, hint }));
             });
         };
-        for node in &self.nodes {
-            for template in templates(node) {
-                look(&node.pointer, template);
-            }
+        let nodes: Vec<&Node> = self.all_nodes().collect();
+        for node in &nodes {
+            node.templates().for_each(|template| look(&node.pointer, template));
+            let outputs = node.action.blocks().flat_map(|block| &block.outputs);
+            outputs.for_each(|(_, template)| look(&node.pointer, template));
         }
         for (_, template) in &self.outputs {
             look("/outputs", template);
         }
-        for node in &self.nodes {
+        for node in nodes {
             if let Some(Template::Text(text)) = &node.condition
                 && let Some(placed) = text.template().expressions().next()
                 && let Some(hint) = assigns(placed.expression.text())
@@ -65,7 +66,7 @@ impl Plan {
             if root != "steps" || output != "output" || RESPONSE_FIELDS.contains(&key.as_str()) {
                 return None;
             }
-            self.nodes.iter().find(is_response)?;
+            self.all_nodes().find(is_response)?;
             let message = format!(
                 "`.steps.{id}.output.{key}` is always null: a response of `http` has {}",
                 all_of(RESPONSE_FIELDS)
@@ -113,10 +114,6 @@ fn gives_a_response(action: &Action) -> bool {
         Template::Text(_) | Template::List(_) => return false,
     };
     &**handler == crate::process::handler::HTTP && reads_as.as_deref() != Some("bytes")
-}
-
-fn templates(node: &Node) -> impl Iterator<Item = &Template> {
-    node.condition.iter().chain(&node.for_each).chain(node.action.templates())
 }
 
 fn each(template: &Template, look: &mut impl FnMut(&Expression)) {

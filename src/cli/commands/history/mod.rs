@@ -11,7 +11,7 @@ use crate::host::RunProjection;
 use crate::process::{Action, Answer, Ending, Pid, Status, Tag, Timestamp};
 use crate::run::{Decided, Decision, News, Record, RunVersion};
 use crate::workflow::diagnostics::closest;
-use crate::workflow::interpreter::progress::{Cause, Progress};
+use crate::workflow::interpreter::progress::{Cause, Progress, path_of, without_items};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -147,10 +147,13 @@ impl<'a> OfStep<'a> {
         Self { step, tags: BTreeSet::new(), signals: BTreeSet::new() }
     }
 
-    /// Returns whether the name of a process, or the scope of a call, belongs to the step: `step`,
-    /// `step[3]`, `step > entry`, `step/3/0`.
+    /// Returns whether the name of a process belongs to the step: `step`, `step[3]`, `step.inner`,
+    /// `step > entry`.
     fn is_its(&self, name: &str) -> bool {
-        name.strip_prefix(self.step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '/', ' ']))
+        let belongs = |name: &str| {
+            name.strip_prefix(self.step).is_some_and(|rest| rest.is_empty() || rest.starts_with(['[', '.', ' ']))
+        };
+        belongs(name) || belongs(&without_items(name))
     }
 
     fn has(&mut self, projection: &RunProjection, record: &Record) -> bool {
@@ -176,7 +179,7 @@ impl<'a> OfStep<'a> {
                         Action::Call(call) => call.placement.as_ref(),
                         _ => None,
                     };
-                    if placement.is_some_and(|placement| self.is_its(&placement.scope)) {
+                    if placement.is_some_and(|placement| self.is_its(&path_of(&placement.scope, |_| true))) {
                         self.tags.insert((stepped.pid, command.tag));
                         is_selected = true;
                     }
@@ -187,7 +190,7 @@ impl<'a> OfStep<'a> {
                         Progress::Retry(retry) => (&retry.node, &[][..]),
                         Progress::Item(failure) => (&failure.node, &[][..]),
                     };
-                    if node == self.step {
+                    if self.is_its(node) {
                         is_selected = true;
                         self.signals.extend(waits.iter().filter_map(|wait| match &wait.cause {
                             Cause::Signal { name } => Some(name.clone()),

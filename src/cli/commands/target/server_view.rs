@@ -111,7 +111,7 @@ pub(super) fn may_wait_for(file: &str, text: &str, name: &str) -> bool {
     let mut problems = Diagnostics::new(source.clone());
     let Some(root) = syntax::parse(&source, &mut problems) else { return true };
     let workflow = model::read(&root, &mut problems);
-    let mut names = workflow.steps.iter().filter_map(|step| match &step.action {
+    let mut names = workflow.all_steps().filter_map(|step| match &step.action {
         model::Action::Signal { name, .. } => Some(name.as_text()),
         _ => None,
     });

@@ -220,7 +220,7 @@ steps: [{ id: a, uses: ./a.wasm, for-each: '${ [range(40)] }', with: '${ .inputs
     let mut plan = plan(yaml);
     assert_eq!(plan.nodes[0].limits.payload_bytes, 8 << 20);
     let wide = Limits { payload_bytes: 16 << 20, ..Limits::default() };
-    plan.nodes[0].max_parallel = 5;
+    Arc::make_mut(&mut plan.nodes[0]).max_parallel = 5;
     let world = World::with_limits(plan, json!({"x": "x".repeat(7 << 20)}), wide);
     assert_eq!(world.pending.len(), 5);
     assert!(world.step_bytes_most <= STEP_BYTES_MAX, "{}", world.step_bytes_most);
