@@ -368,6 +368,7 @@ fn wait_json(Wait { cause, item, since, until }: &Wait, with_payloads: bool) -> 
     let mut value = match cause {
         Cause::Signal { name } => json!({ "for": "signal", "name": name }),
         Cause::Time => json!({ "for": "time" }),
+        Cause::Turn { turn } => json!({ "for": "turn", "turn": turn }),
         Cause::Attempt { attempt, attempts_max, kind, title } => json!({
             "for": "attempt", "attempt": attempt, "attempts-max": attempts_max, "kind": kind, "title": title,
         }),

@@ -37,7 +37,7 @@ impl Shop {
 /// where the run was cut.
 fn told(outcome: &Outcome) -> Value {
     let data = |problem: &Problem| {
-        let mut data = problem.data.as_ref().map(|data| data.to_value()).unwrap_or_default();
+        let mut data = problem.data.as_ref().map(wfhost::process::Json::to_value).unwrap_or_default();
         data.get_mut("cause").and_then(Value::as_object_mut).map(|cause| cause.remove("detail"));
         data
     };
@@ -107,6 +107,24 @@ steps:
   - { id: react, needs: group, when: failed, call: shop, with: "${ [.error.step, .error.kind] }" }
 "#;
 
+const REPEAT: &str = r#"
+steps:
+  - id: poll
+    call: shop
+    with: [ poll, "${ .turn }" ]
+    repeat: { until: "${ .last[1] == 2 }", max: 9, delay: 1ms }
+  - id: asks
+    repeat: { while: "${ .last.turns < 3 }", max: 9 }
+    steps: [{ id: asked, wait: { signal: go } }]
+    outputs: { sum: "${ (.last.sum // 0) + .steps.asked.output }", turns: "${ .turn + 1 }" }
+  - id: each
+    for-each: [ 0, 1 ]
+    repeat: { max: 3 }
+    call: shop
+    with: [ "${ .item }", "${ (.last[1] // 0) + 1 }" ]
+outputs: { sum: "${ .steps.asks.output.sum }", polled: "${ .steps.poll.output }", list: "${ .steps.each.output }" }
+"#;
+
 fn cases() -> Vec<Case> {
     vec![
         Case {
@@ -122,6 +140,13 @@ fn cases() -> Vec<Case> {
             inputs: json!({}),
             signals: &[("go", "\"slowly\"")],
             ends: json!({ "ways": [null, [5], "slowly"] }),
+        },
+        Case {
+            name: "repeat",
+            text: REPEAT,
+            inputs: json!({}),
+            signals: &[("go", "2"), ("go", "2"), ("go", "2")],
+            ends: json!({ "sum": 6, "polled": ["poll", 2], "list": [[0, 3], [1, 3]] }),
         },
         Case {
             name: "a failure within",
@@ -146,7 +171,7 @@ async fn ended(host: &Host, case: &Case, run: wfhost::host::RunHandle, id: &str)
     for (name, body) in case.signals {
         let _ = host.signal(id, name, &serde_json::from_str(body).unwrap(), None);
     }
-    tokio::time::timeout(std::time::Duration::from_secs(60), run.finished()).await.expect("it ends")
+    tokio::time::timeout(std::time::Duration::from_mins(1), run.finished()).await.expect("it ends")
 }
 
 #[tokio::test(flavor = "multi_thread")]

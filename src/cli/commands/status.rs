@@ -35,12 +35,13 @@ Examples:
     in `wfhost ls --json`
   state              of a running one: running, waiting, paused; of a suspended
                      one only paused
-  steps              node, status, total, done, failed, flying, attempts, and
-                     error if it failed; while it runs also waiting and
-                     queued (items that wait for something, and for their turn),
-                     deadline (when it times out), and waits: for (signal, time,
-                     attempt), since, until, item, and name, or attempt,
-                     attempts-max, kind, title
+  steps              node, status, total, done, failed, flying, attempts,
+                     turns if it is repeated, and error if it failed; while it
+                     runs also waiting and queued (items that wait for
+                     something, and for their turn), deadline (when it times
+                     out), and waits: for (signal, time, turn, attempt), since,
+                     until, item, and name, or turn, or attempt, attempts-max,
+                     kind, title
   processes          of a running one: pid, parent, component, entry, names,
                      doing, steps, fuel, mail, outstanding
   signals            of an unfinished one: name, waiting (calls that wait for
@@ -105,6 +106,7 @@ fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
     let mut value = match cause {
         Cause::Signal { name } => json!({ "for": "signal", "name": name }),
         Cause::Time => json!({ "for": "time" }),
+        Cause::Turn { turn } => json!({ "for": "turn", "turn": turn }),
         Cause::Attempt { attempt, attempts_max, kind, title } => json!({
             "for": "attempt", "attempt": attempt, "attempts-max": attempts_max, "kind": kind, "title": title,
         }),
@@ -269,17 +271,18 @@ impl RunView {
         if steps.is_empty() {
             return String::new();
         }
-        let mut table = Table::new(&["STEP", "STATUS", "ITEMS", "ATTEMPTS", "WHY"]).open();
+        let mut table = Table::new(&["STEP", "STATUS", "ITEMS", "TURNS", "ATTEMPTS", "WHY"]).open();
         let now = self.projection.time(system_time());
         for node in &steps {
             let items = if node.total > 1 { node.items() } else { String::new() };
+            let turns = if node.turns > 0 { node.turns.to_string() } else { String::new() };
             let attempts = if node.attempts > 1 { node.attempts.to_string() } else { String::new() };
             let status = if node.only_waits() { "waiting" } else { &node.status };
             let taken = || node.taken_over.then(|| "taken over from the former run".to_owned());
             let why = node.reason().or_else(|| waits::describe_in_full(node, now)).or_else(taken);
             let why = why.into_iter().chain(self.queued(&node.node)).collect::<Vec<_>>().join("; ");
             let why = in_line(&why).into_owned();
-            table.row(vec![node.node.clone(), status.to_owned(), items, attempts, why]);
+            table.row(vec![node.node.clone(), status.to_owned(), items, turns, attempts, why]);
         }
         format!("\n{}", table.without_empty_columns().text())
     }

@@ -222,6 +222,7 @@ mod tests {
             for_each: None,
             max_parallel: 64,
             retry: None,
+            repeat: None,
             timeout: Some(Micros(30_000_000)),
             continue_on_error: false,
             limits: std::sync::Arc::default(),

@@ -56,6 +56,7 @@ fn wait(Wait { cause, since, until, .. }: &Wait, now: Timestamp, in_full: bool) 
     let mut text = match cause {
         Cause::Signal { name } => format!("waits for signal {}", in_line(name)),
         Cause::Time => "waits".to_owned(),
+        Cause::Turn { turn } => format!("waits for turn {}", turn + 1),
         Cause::Attempt { attempt, attempts_max, title, .. } => {
             let rest = rest.map_or_else(String::new, |rest| format!("{rest} "));
             return format!("waits {rest}for attempt {attempt} of {attempts_max}, after: {}", in_line(title));
@@ -65,7 +66,7 @@ fn wait(Wait { cause, since, until, .. }: &Wait, now: Timestamp, in_full: bool) 
         text.push_str(&format!(" since {}", moment(*since)));
     }
     if let Some(until) = until
-        && (in_full || *cause == Cause::Time)
+        && (in_full || matches!(cause, Cause::Time | Cause::Turn { .. }))
     {
         let comma = if in_full { "," } else { "" };
         text.push_str(&format!("{comma} until {}", moment(*until)));

@@ -34,7 +34,7 @@ pub(super) struct BlockState {
     ended: usize,
     /// Whether nothing more of it begins.
     pub(super) is_halted: bool,
-    /// Whether it is within an item of a list.
+    /// Whether it is within an item of a list, or a turn: of those there may be many.
     is_of_list: bool,
     /// What the ids of its nodes are below: `deploy[3].`.
     pub(super) path: String,
@@ -47,6 +47,11 @@ pub(super) struct BlockState {
 impl BlockState {
     fn nodes(&self) -> Range<usize> {
         self.base..self.base + self.len
+    }
+
+    /// No longer counts what it made the run retain.
+    pub(super) fn release(&mut self, size: Size) {
+        self.kept -= size;
     }
 
     /// Whether all of its nodes have ended.
@@ -135,7 +140,11 @@ impl Interpreter {
 
     /// What identifies an item in idempotency keys, before its number.
     pub(super) fn key_path(&self, (index, item): ItemKey) -> String {
-        format!("{}{}/{item}", self.block(index).keys, self.node(index).id)
+        let turn = match self.turn_of((index, item)) {
+            0 => String::new(),
+            turn => format!(".{turn}"),
+        };
+        format!("{}{}/{item}{turn}", self.block(index).keys, self.node(index).id)
     }
 
     /// Begins the steps within an item.
@@ -155,6 +164,7 @@ impl Interpreter {
             self.nodes.splice(base..base + len, nodes);
         }
         let is_list = self.node(key.0).for_each.is_some();
+        let is_repeated = self.node(key.0).repeat.is_some();
         let item = if is_list { format!("[{}]", key.1) } else { String::new() };
         let number = self.item(key).known_failures;
         let state = BlockState {
@@ -163,7 +173,7 @@ impl Interpreter {
             of: Some((key, Arc::clone(block))),
             ended: 0,
             is_halted: false,
-            is_of_list: is_list || self.block(key.0).is_of_list,
+            is_of_list: is_list || is_repeated || self.block(key.0).is_of_list,
             path: format!("{}{item}.", self.path(key.0)),
             keys: format!("{}/{number}/", self.key_path(key)),
             kept,
@@ -245,12 +255,9 @@ impl Interpreter {
         self.fillable.insert(key.0);
         match outcome {
             _ if timed_out => self.attempt_timed_out(context, key),
-            _ if is_halted => {
-                let ended = self.running(key.0).live.remove(&key.1);
-                self.save_key_number(key, ended.as_ref());
-            }
+            _ if is_halted => self.cut_off(key),
             Ok(value) => match self.retain(key.0, Size::of(&value)) {
-                Ok(()) => self.succeeded(key, value),
+                Ok(()) => self.turn_over(context.now, key, value),
                 Err(problem) => self.attempt_failed(context, key, problem, false),
             },
             Err((problem, origin)) => {

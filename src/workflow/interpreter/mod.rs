@@ -69,6 +69,7 @@ mod taken_over;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod turns;
 
 use super::expression::{Jq, Meter, Size};
 use super::plan::Plan;
@@ -125,6 +126,8 @@ pub mod kind {
     pub const BAD_SIGNAL: &str = "bad-signal";
     /// The duration of a `wait` is not valid.
     pub const BAD_DURATION: &str = "bad-duration";
+    /// A step was repeated as often as it may be, and is not as its `repeat` wants it.
+    pub const TOO_MANY_TURNS: &str = "too-many-turns";
     /// The state that a run retains is larger than allowed.
     pub const STATE_TOO_LARGE: &str = "state-too-large";
 }

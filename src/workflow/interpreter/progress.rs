@@ -59,7 +59,8 @@ pub fn path_of(scope: &str, is_list: impl Fn(&str) -> bool) -> String {
         }
         path.push_str(step);
         if let Some(item) = parts.next().filter(|_| is_list(&path)) {
-            let _ = write!(path, "[{item}]");
+            // After a dot stands the turn.
+            let _ = write!(path, "[{}]", item.split('.').next().unwrap_or_default());
         }
         parts.next();
     }
@@ -106,6 +107,9 @@ pub struct NodeProgress {
     pub deadline_pauses: bool,
     /// The most attempts that one item took.
     pub attempts: u32,
+    /// The most turns that one item took, of a step with `repeat`.
+    #[serde(skip_serializing_if = "is_none", default)]
+    pub turns: u32,
     /// Whether its result is taken over from the run that this one repeats.
     #[serde(rename = "taken-over", skip_serializing_if = "std::ops::Not::not", default)]
     pub taken_over: bool,
@@ -116,6 +120,11 @@ pub struct NodeProgress {
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
 fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_none(number: &u32) -> bool {
     *number == 0
 }
 
@@ -146,6 +155,11 @@ pub enum Cause {
     },
     /// A point in time.
     Time,
+    /// The next turn of a `repeat`.
+    Turn {
+        /// Its number, from 0.
+        turn: u32,
+    },
     /// The next attempt.
     Attempt {
         /// The number of the attempt, from 1.
@@ -359,7 +373,8 @@ impl Interpreter {
     }
 
     fn progress_of(&self, index: usize) -> NodeProgress {
-        let NodeState { status, total, done, failed, attempts, taken_over, error, running, .. } = &self.nodes[index];
+        let NodeState { status, total, done, failed, attempts, turns, taken_over, error, running, .. } =
+            &self.nodes[index];
         let node = self.node(index);
         let mut in_flight = 0;
         let mut waiting = 0;
@@ -394,6 +409,7 @@ impl Interpreter {
             deadline,
             deadline_pauses: deadline.is_some() && matches!(node.action, Action::Call { .. }),
             attempts: *attempts,
+            turns: *turns,
             taken_over: *taken_over,
             error: error.clone(),
         }

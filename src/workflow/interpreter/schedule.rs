@@ -113,7 +113,9 @@ impl Interpreter {
         let most = self.node(index).max_parallel as usize;
         while !self.budget.is_done() && !self.is_full() {
             let Some(running) = &mut self.nodes[index].running else { break };
-            if let Some(item) = running.queued.first().copied() {
+            if let Some(item) = running.turning.pop_first() {
+                self.start(context, (index, item));
+            } else if let Some(item) = running.queued.first().copied() {
                 if !self.budget.has_room(running.live[&item].input.size()) {
                     self.budget.bytes = 0;
                     break;
@@ -155,7 +157,10 @@ impl Interpreter {
                 let value = self.evaluate(index, Some(item), template, "set");
                 value.and_then(|value| {
                     self.retain(index, Size::of(&value))?;
-                    self.succeeded(key, value);
+                    if node.repeat.is_some() {
+                        self.insert(key, Payload::NULL, Stage::Queued);
+                    }
+                    self.turn_over(context.now, key, value);
                     Ok(())
                 })
             }
@@ -189,11 +194,16 @@ impl Interpreter {
     }
 
     fn insert(&mut self, (index, item): ItemKey, input: Payload, stage: Stage) {
+        let turn = self.turn_of((index, item));
+        let node = &mut self.nodes[index];
+        node.turns = node.turns.max(if node.node.repeat.is_some() { turn + 1 } else { 0 });
         let state = Item {
             input,
             attempt: 0,
-            known_failures: self.prior_number((index, item)),
-            may_have_happened: self.prior_doubt((index, item)),
+            known_failures: if turn == 0 { self.prior_number((index, item)) } else { 0 },
+            may_have_happened: turn == 0 && self.prior_doubt((index, item)),
+            turn,
+            is_between: false,
             stage,
             timed_out: false,
             deadline: None,
@@ -342,7 +352,7 @@ impl Interpreter {
         self.changed.insert(key.0);
         let begun = match self.chosen(key) {
             Ok(Some(block)) => self.begin_block(key, &block),
-            Ok(None) => return self.succeeded(key, Value::Null),
+            Ok(None) => return self.turn_over(context.now, key, Value::Null),
             Err(problem) => Err(problem),
         };
         if let Err(problem) = begun {

@@ -35,6 +35,9 @@ impl Interpreter {
         if let Some(item) = item.and_then(|item| self.item_value((node, item))) {
             given.item = Some(item);
         }
+        if let Some(turn) = item.and_then(|item| self.last_turn((node, item))) {
+            given.turn = Some(turn);
+        }
         self.scope_of(steps, given)
     }
 
@@ -49,17 +52,22 @@ impl Interpreter {
             parts.push(("item", Scope::Borrowed(item)));
             parts.push(("index", Scope::Owned(json!(index))));
         }
+        if let Some((last, turn)) = given.turn {
+            parts.push(("last", Scope::Borrowed(last)));
+            parts.push(("turn", Scope::Owned(json!(turn))));
+        }
         Scope::object(parts)
     }
 
     /// What a node sees of the items that it is within. The steps that those depend on are added.
     fn given_outside(&self, node: usize, steps: &mut Vec<usize>) -> Given<'_> {
-        let mut given = Given { item: None, error: &Value::Null };
+        let mut given = Given { item: None, turn: None, error: &Value::Null };
         let mut at = node;
         while let Some(outer) = self.outer(at) {
             at = outer.0;
             steps.extend(self.needs(at));
             given.item = given.item.or_else(|| self.item_value(outer));
+            given.turn = given.turn.or_else(|| self.last_turn(outer));
             if given.error.is_null() {
                 given.error = self.error_for(at);
             }
@@ -71,6 +79,13 @@ impl Interpreter {
     fn item_value(&self, (node, item): ItemKey) -> Option<(&Value, usize)> {
         let items = self.nodes[node].running.as_ref()?.items.as_ref()?;
         Some((&items[item], item))
+    }
+
+    /// The result of an item's last turn and the number of this one, if its node is repeated.
+    fn last_turn(&self, (node, item): ItemKey) -> Option<(&Value, u32)> {
+        self.node(node).repeat.as_ref()?;
+        let last = self.nodes[node].running.as_ref()?.results.get(item)?;
+        Some((last, self.turn_of((node, item))))
     }
 
     fn steps(&self, indexes: impl Iterator<Item = usize>) -> Scope<'_> {
@@ -107,7 +122,7 @@ impl Interpreter {
         let mut steps: Vec<usize> = range.clone().collect();
         let given = match range.clone().next() {
             Some(first) => self.given_outside(first, &mut steps),
-            None => Given { item: None, error: &Value::Null },
+            None => Given { item: None, turn: None, error: &Value::Null },
         };
         let scope = self.scope_of(steps, given);
         self.output_values(&block.outputs, &scope, &format!("{}/outputs", block.pointer))
@@ -140,6 +155,8 @@ impl Interpreter {
 #[derive(Clone, Copy)]
 struct Given<'a> {
     item: Option<(&'a Value, usize)>,
+    /// The result of the last turn, and the number of this one.
+    turn: Option<(&'a Value, u32)>,
     error: &'a Value,
 }
 

@@ -34,7 +34,7 @@ impl Interpreter {
             // Too late: the attempt ended with its time.
             _ if timed_out => self.attempt_timed_out(context, key),
             Ok(output) => match self.retain(key.0, size_of(&output)) {
-                Ok(()) => self.succeeded(key, value(&output)),
+                Ok(()) => self.turn_over(context.now, key, value(&output)),
                 Err(problem) => self.failed(key, attempt, problem),
             },
             Err(problem) => {
@@ -62,9 +62,10 @@ impl Interpreter {
                 item.deadline = None;
                 self.stop_block(context, place);
             }
+            (TimerKind::Wake, Stage::Sleeping) if item.is_between => self.begin_turn(key),
             (TimerKind::Wake, Stage::Sleeping) if is_wait => {
                 self.fillable.insert(key.0);
-                self.succeeded(key, Value::Null);
+                self.turn_over(context.now, key, Value::Null);
                 self.end_if_finished(key.0);
             }
             (TimerKind::Wake, Stage::Sleeping) => {

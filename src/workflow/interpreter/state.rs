@@ -83,6 +83,8 @@ pub(super) struct NodeState {
     pub(super) taken_over: bool,
     /// The text of its last log line, until it has ended.
     pub(super) last_line: Option<Box<str>>,
+    /// The most turns that an item took, of a step with `repeat`.
+    pub(super) turns: u32,
     /// Whether a line was written of it.
     pub(super) is_told: bool,
     /// Items whose failures were reported.
@@ -110,6 +112,7 @@ impl NodeState {
             prior: None,
             taken_over: false,
             last_line: None,
+            turns: 0,
             is_told: false,
             failures_reported: 0,
         }
@@ -128,6 +131,8 @@ pub(super) struct Running {
     pub(super) next: usize,
     /// Items that have started and not ended.
     pub(super) live: BTreeMap<usize, Item>,
+    /// Live items whose next turn may begin.
+    pub(super) turning: BTreeSet<usize>,
     /// Live items whose next attempt may begin.
     pub(super) queued: BTreeSet<usize>,
     /// Results by item; null until there is one.
@@ -150,6 +155,7 @@ impl Running {
             total,
             next: 0,
             live: BTreeMap::new(),
+            turning: BTreeSet::new(),
             queued: BTreeSet::new(),
             results: vec![Value::Null; total],
             succeeded: BTreeSet::new(),
@@ -167,6 +173,7 @@ impl Running {
     /// Takes out the items that have no attempt in flight.
     pub(super) fn take_idle(&mut self) -> Vec<(usize, Item)> {
         self.queued.clear();
+        self.turning.clear();
         self.live.extract_if(.., |_, item| !item.stage.is_busy()).collect()
     }
 }
@@ -189,6 +196,10 @@ pub(super) struct Item {
     pub(super) until: Option<Timestamp>,
     /// What it waits for, if it waits.
     pub(super) wait: Option<Box<Wait>>,
+    /// The number of its turn, from 0.
+    pub(super) turn: u32,
+    /// Whether it waits for its next turn.
+    pub(super) is_between: bool,
     /// The step within it that the attempt failed at.
     pub(super) origin: Option<Box<Origin>>,
 }

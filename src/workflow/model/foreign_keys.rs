@@ -139,6 +139,17 @@ pub(super) const RETRY: ForeignKeys = &[
     ),
 ];
 
+/// In `repeat`.
+pub(super) const REPEAT: ForeignKeys = &[
+    (
+        &["times", "count", "limit", "max-turns", "max-iterations", "max-attempts", "turns"],
+        "the most turns go under `max`",
+    ),
+    (&["interval", "every", "sleep", "wait", "pause", "period"], "the time between two turns goes under `delay`"),
+    (&["condition", "if", "stop-when", "break-if", "end-if"], "repeat: { until: \"${ .last.done }\", max: 100 }"),
+    (&["for-each", "items", "over"], "`for-each` beside `repeat` runs the step for each item of a list"),
+];
+
 /// In `limits`.
 pub(super) const LIMITS: ForeignKeys = &[
     (&["mem", "ram", "memory-bytes", "max-memory"], "`memory` limits linear memory: memory: 64MiB"),

@@ -19,6 +19,7 @@ pub(crate) mod inputs;
 mod limits;
 mod names;
 mod read;
+mod repeat;
 mod schedule;
 pub mod schema;
 mod schema_view;
@@ -37,6 +38,7 @@ pub(crate) use fields::{Fields, KnownKeys, texts};
 pub use inputs::{Input, Inputs};
 pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;
+pub use repeat::{Repeat, TURNS_MAX};
 pub use schedule::Scheduled;
 pub(crate) use script::INLINE;
 pub use script::{InlineScript, ScriptLanguage};
@@ -236,6 +238,8 @@ pub struct Step {
     pub with: Option<Node>,
     /// How transient failures are retried.
     pub retry: Option<Retry>,
+    /// `repeat`: how often it runs.
+    pub repeat: Option<Repeat>,
     /// Time limit of one attempt at one item.
     pub timeout: Option<Micros>,
     /// `continue-on-error`: its failure counts as success for other steps.

@@ -5,6 +5,7 @@ use super::durations;
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text, texts};
 use super::foreign_keys;
 use super::names::{check_name, check_source};
+use super::repeat::read_repeat;
 use super::script;
 use super::values::{boolean, duration, shown, whole};
 use super::{Action, Allowed, LimitsPatch, PARALLEL_MAX, Prompt, RETRIES_MAX, Retry, Spanned, Step, When};
@@ -34,6 +35,7 @@ const KEYS: KnownKeys = KnownKeys {
         "max-parallel",
         "with",
         "retry",
+        "repeat",
         "timeout",
         "continue-on-error",
         "limits",
@@ -41,10 +43,6 @@ const KEYS: KnownKeys = KnownKeys {
     ],
     later: &[
         ("workflow", "until then, write its steps here, or let a guest spawn others: docs/guests.md"),
-        (
-            "repeat",
-            "until then, `retry` repeats failures, `for-each` repeats per item, and a guest can loop as it likes",
-        ),
         ("compensate", "until then, write a step that undoes it: needs: [ this-step ], when: failed"),
         ("cache", "until then, `retry` and `fork` reuse the results of a run"),
         (
@@ -108,6 +106,7 @@ pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, probl
     let needs = fields.get("needs").map(|node| read_needs(node, problems));
     let when = fields.get("when").and_then(|node| read_when(node, problems)).unwrap_or_default();
     let retry = fields.get("retry").and_then(|node| read_retry(node, problems));
+    let repeat = fields.get("repeat").and_then(|node| read_repeat(node, problems));
     let timeout = fields.get("timeout").and_then(|node| duration(node, "timeout", problems));
     let continue_on_error = fields.get("continue-on-error");
     let continue_on_error = continue_on_error.and_then(|node| boolean(node, "continue-on-error", problems));
@@ -126,6 +125,7 @@ pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, probl
         max_parallel,
         with: fields.get("with").cloned(),
         retry,
+        repeat,
         timeout,
         continue_on_error: continue_on_error.unwrap_or(false),
         limits,

@@ -6,7 +6,7 @@ use super::expressions::{Dependency, TemplateReader};
 use super::hints;
 use super::references::{ExpressionSite, KnownNames, ListNames, unknown_need};
 use super::template::Template;
-use super::{Action, Block, Case, Node, PLAN_VERSION, Plan, calls, components, concurrency, schedules};
+use super::{Action, Block, Case, Node, PLAN_VERSION, Plan, Repeat, calls, components, concurrency, schedules};
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::Jq;
@@ -112,6 +112,7 @@ struct StepTemplates {
     action: Action,
     condition: Option<Template>,
     for_each: Option<Template>,
+    repeat: Option<Repeat>,
 }
 
 /// Reads all templates of a step and adds its dependencies. `None` if one of them has a problem.
@@ -124,7 +125,8 @@ fn read_step<'a>(
 ) -> Option<StepTemplates> {
     let outer = templates.outer;
     let once = ExpressionSite::once(step.when).within(outer);
-    let each = ExpressionSite::each(step.when, step.for_each.is_some()).within(outer);
+    let mut each = ExpressionSite::each(step.when, step.for_each.is_some()).within(outer);
+    each.turn |= step.repeat.is_some();
     let condition = step.condition.as_ref().map(|node| templates.whole(node, "if", once));
     let for_each = step.for_each.as_ref().map(|node| templates.whole(node, "for-each", once));
     let mut with =
@@ -167,19 +169,29 @@ fn read_step<'a>(
             cases.into_iter().collect::<Option<_>>().map(Action::Switch)
         }
     };
+    let repeat = step.repeat.as_ref().map(|repeat| read_repeat(repeat, templates, each));
     add_edges(index, step, templates, list);
     if step.when != When::Succeeded && list.edges.of(index).is_empty() {
         let message = format!("`{}` depends on no step, so its `when` has no effect", step.id.value);
         let problem = Diagnostic::new("when", message, step.id.span);
         templates.problems.push(problem.hint("name the steps that it reacts to: needs: [ … ]"));
     }
-    Some(StepTemplates { action: action?, condition: transpose(condition)?, for_each: transpose(for_each)? })
+    let repeat = if let Some(read) = repeat { Some(read?) } else { None };
+    Some(StepTemplates { action: action?, condition: transpose(condition)?, for_each: transpose(for_each)?, repeat })
 }
 
 /// `None` if there is a part that has a problem.
 #[allow(clippy::option_option, reason = "the outer one is whether all is well")]
 fn transpose(part: Option<Option<Template>>) -> Option<Option<Template>> {
     part.map_or(Some(None), |part| part.map(Some))
+}
+
+/// Reads how often a step runs.
+fn read_repeat(repeat: &model::Repeat, templates: &mut TemplateReader<'_>, site: ExpressionSite) -> Option<Repeat> {
+    let until = repeat.until.as_ref().map(|node| templates.whole(node, "until", site));
+    let while_true = repeat.while_true.as_ref().map(|node| templates.whole(node, "while", site));
+    let (until, while_true) = (transpose(until)?, transpose(while_true)?);
+    Some(Repeat { until, while_true, max: repeat.max, delay: repeat.delay })
 }
 
 /// Reads the steps within a step at a site.
@@ -272,7 +284,7 @@ fn read_outputs(
 }
 
 fn make_node(step: &Step, parts: StepTemplates, needs: Vec<usize>, workflow: &Workflow) -> Node {
-    let StepTemplates { action, condition, for_each } = parts;
+    let StepTemplates { action, condition, for_each, repeat } = parts;
     let mut limits = Limits::default();
     workflow.defaults.limits.apply(&mut limits);
     if let Action::Uses { component, .. } = &action
@@ -297,6 +309,7 @@ fn make_node(step: &Step, parts: StepTemplates, needs: Vec<usize>, workflow: &Wo
         max_parallel: step.max_parallel.unwrap_or(PARALLEL_DEFAULT),
         for_each,
         retry: step.retry.or(defaults.and_then(|defaults| defaults.retry)).filter(|retry| acts && retry.max > 0),
+        repeat,
         timeout: step.timeout.or(defaults.and_then(|defaults| defaults.timeout)).filter(|_| acts),
         continue_on_error: step.continue_on_error,
         limits: Arc::new(limits),

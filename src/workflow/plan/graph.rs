@@ -37,6 +37,7 @@ pub(super) fn describe(node: &Node) -> String {
         Action::Steps(block) => format!("{} steps", block.nodes.len()),
         Action::Switch(cases) => format!("switch, {} cases", cases.len()),
     };
+    let action = if node.repeat.is_some() { format!("{action}, repeated") } else { action };
     if node.for_each.is_some() { format!("{action}, for each") } else { action }
 }
 

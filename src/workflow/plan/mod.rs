@@ -108,6 +108,22 @@ pub struct Block {
     pub outputs: Vec<(String, Template)>,
 }
 
+/// How often a step runs, each turn after the one before it.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Repeat {
+    /// It ends after a turn where this is true.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub until: Option<Template>,
+    /// It ends after a turn where this is not true.
+    #[serde(rename = "while", skip_serializing_if = "Option::is_none", default)]
+    pub while_true: Option<Template>,
+    /// The most turns.
+    pub max: u32,
+    /// The time between two turns.
+    pub delay: Micros,
+}
+
 /// A case of a `switch`.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -144,6 +160,9 @@ pub struct Node {
     /// How transient failures are retried.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub retry: Option<Retry>,
+    /// How often it runs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub repeat: Option<Repeat>,
     /// Time limit of one attempt at one item.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timeout: Option<Micros>,
@@ -262,7 +281,8 @@ impl Node {
 
     /// Its templates, without those of steps within it.
     pub(in crate::workflow) fn templates(&self) -> impl Iterator<Item = &Template> {
-        self.condition.iter().chain(&self.for_each).chain(self.action.templates())
+        let repeat = self.repeat.iter().flat_map(|repeat| repeat.until.iter().chain(&repeat.while_true));
+        self.condition.iter().chain(&self.for_each).chain(repeat).chain(self.action.templates())
     }
 }
 

@@ -5,7 +5,7 @@ use crate::workflow::model::{Inputs, When, shorten};
 use std::collections::BTreeMap;
 
 /// The top-level names of an expression.
-pub(super) const ROOTS: [&str; 6] = ["inputs", "steps", "item", "index", "run", "error"];
+pub(super) const ROOTS: [&str; 8] = ["inputs", "steps", "item", "index", "last", "turn", "run", "error"];
 
 /// The site of an expression, which decides what exists there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +14,8 @@ pub(super) struct ExpressionSite {
     pub(super) item: bool,
     /// Whether `.error` exists.
     pub(super) error: bool,
+    /// Whether `.last` and `.turn` exist.
+    pub(super) turn: bool,
     /// Whether nothing but `.inputs` exists: the run has not begun.
     pub(super) only_inputs: bool,
 }
@@ -21,7 +23,7 @@ pub(super) struct ExpressionSite {
 impl ExpressionSite {
     /// A site evaluated once per step: `if` and `for-each`.
     pub(super) fn once(when: When) -> Self {
-        Self { item: false, error: when != When::Succeeded, only_inputs: false }
+        Self { item: false, error: when != When::Succeeded, turn: false, only_inputs: false }
     }
 
     /// A site evaluated for each item.
@@ -30,15 +32,20 @@ impl ExpressionSite {
     }
 
     /// The outputs of the run.
-    pub(super) const OUTPUTS: Self = Self { item: false, error: false, only_inputs: false };
+    pub(super) const OUTPUTS: Self = Self { item: false, error: false, turn: false, only_inputs: false };
 
     /// The same site within a step that is at another one: what exists there exists here.
     pub(super) fn within(self, outer: Self) -> Self {
-        Self { item: self.item || outer.item, error: self.error || outer.error, only_inputs: self.only_inputs }
+        Self {
+            item: self.item || outer.item,
+            error: self.error || outer.error,
+            turn: self.turn || outer.turn,
+            only_inputs: self.only_inputs,
+        }
     }
 
     /// What is decided before the run begins.
-    pub(super) const INPUTS: Self = Self { item: false, error: false, only_inputs: true };
+    pub(super) const INPUTS: Self = Self { item: false, error: false, turn: false, only_inputs: true };
 }
 
 /// The target of a reference.
@@ -124,12 +131,17 @@ impl<'a> KnownNames<'a> {
                 format!("there is no `.{root}` here"),
                 "`.item` and `.index` exist in a step with `for-each`, except in its `if` and `for-each`",
             )),
+            "last" | "turn" if !site.turn => Err(BadReference::new(
+                "no-turn",
+                format!("there is no `.{root}` here"),
+                "`.last` and `.turn` exist in a step with `repeat`, except in its `if` and `for-each`",
+            )),
             "error" if !site.error => Err(BadReference::new(
                 "no-error",
                 "there is no `.error` here",
                 "`.error` exists in a step with `when: failed`, `unreached`, `done` or `any`",
             )),
-            "item" | "index" | "error" => Ok(ReferenceTarget::Given),
+            "item" | "index" | "last" | "turn" | "error" => Ok(ReferenceTarget::Given),
             "run" => match rest.first() {
                 Some(field) if !RUN_FIELDS.contains(&field.as_str()) => Err(BadReference::new(
                     "unknown-reference",

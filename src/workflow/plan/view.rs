@@ -3,7 +3,7 @@
 //! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest covers; it may change
 //! with each release.
 
-use super::{Action, Block, Case, Node, Plan, Template};
+use super::{Action, Block, Case, Node, Plan, Repeat, Template};
 use crate::workflow::model::{LIMITS, When, millis};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -88,67 +88,73 @@ fn inner(block: &Block) -> (Value, Value) {
     (Value::Array(steps), Value::Object(outputs))
 }
 
+fn repeat_view(Repeat { until, while_true, max, delay }: &Repeat) -> Value {
+    let condition = |one: &Option<Template>| one.as_ref().map_or(Value::Null, Template::to_value);
+    json!({ "until": condition(until), "while": condition(while_true), "max": max, "delay-ms": millis(*delay) })
+}
+
 fn step(nodes: &[Arc<Node>], node: &Node, stage: usize) -> Value {
-    {
-        let needs: Vec<&str> = node.needs.iter().map(|need| &*nodes[*need].id).collect();
-        let mut step = json!({
-            "id": &*node.id,
-            "pointer": node.pointer,
-            "stage": stage,
-            "action": node.action.key(),
-        });
-        match &node.action {
-            Action::Uses { component, entry, with } => {
-                step["component"] = json!(&**component);
-                step["entry"] = json!(&**entry);
-                step["with"] = with.to_value();
+    let needs: Vec<&str> = node.needs.iter().map(|need| &*nodes[*need].id).collect();
+    let mut step = json!({
+        "id": &*node.id,
+        "pointer": node.pointer,
+        "stage": stage,
+        "action": node.action.key(),
+    });
+    match &node.action {
+        Action::Uses { component, entry, with } => {
+            step["component"] = json!(&**component);
+            step["entry"] = json!(&**entry);
+            step["with"] = with.to_value();
+        }
+        Action::Call { handler, with } => {
+            step["handler"] = json!(&**handler);
+            step["with"] = with.to_value();
+        }
+        Action::Wait(value) => step["wait"] = value.to_value(),
+        Action::Signal { name, timeout, prompt } => {
+            step["wait"] = json!({ "signal": name.to_value() });
+            for (key, value) in prompt.iter().flat_map(Template::entries) {
+                step["wait"][key] = value;
             }
-            Action::Call { handler, with } => {
-                step["handler"] = json!(&**handler);
-                step["with"] = with.to_value();
-            }
-            Action::Wait(value) => step["wait"] = value.to_value(),
-            Action::Signal { name, timeout, prompt } => {
-                step["wait"] = json!({ "signal": name.to_value() });
-                for (key, value) in prompt.iter().flat_map(Template::entries) {
-                    step["wait"][key] = value;
-                }
-                if let Some(timeout) = timeout {
-                    step["wait"]["timeout"] = timeout.to_value();
-                }
-            }
-            Action::Set(value) => step["set"] = value.to_value(),
-            Action::Steps(block) => (step["steps"], step["outputs"]) = inner(block),
-            Action::Switch(cases) => {
-                let case = |case: &Case| {
-                    let (steps, outputs) = inner(&case.block);
-                    let condition = case.condition.as_ref().map_or(Value::Null, Template::to_value);
-                    json!({ "if": condition, "steps": steps, "outputs": outputs })
-                };
-                step["switch"] = cases.iter().map(case).collect();
+            if let Some(timeout) = timeout {
+                step["wait"]["timeout"] = timeout.to_value();
             }
         }
-        step["needs"] = json!(needs);
-        step["when"] = when(node.when);
-        step["if"] = node.condition.as_ref().map_or(Value::Null, super::Template::to_value);
-        step["for-each"] = node.for_each.as_ref().map_or(Value::Null, super::Template::to_value);
-        step["max-parallel"] = node.for_each.as_ref().map_or(Value::Null, |_| json!(node.max_parallel));
-        step["timeout-ms"] = node.timeout.map_or(Value::Null, millis);
-        step["retry"] = node.retry.map_or(Value::Null, |retry| {
-            json!({
-                "max": retry.max,
-                "backoff-min-ms": millis(retry.backoff_min),
-                "backoff-max-ms": millis(retry.backoff_max),
-            })
-        });
-        step["continue-on-error"] = json!(node.continue_on_error);
-        step["limits"] = match node.action {
-            Action::Uses { .. } => Value::Object(LIMITS.iter().map(|limit| limit.number(&node.limits)).collect()),
-            _ => Value::Null,
-        };
-        step["allow"] = json!(*node.grants.0);
-        step
+        Action::Set(value) => step["set"] = value.to_value(),
+        Action::Steps(block) => (step["steps"], step["outputs"]) = inner(block),
+        Action::Switch(cases) => {
+            let case = |case: &Case| {
+                let (steps, outputs) = inner(&case.block);
+                let condition = case.condition.as_ref().map_or(Value::Null, Template::to_value);
+                json!({ "if": condition, "steps": steps, "outputs": outputs })
+            };
+            step["switch"] = cases.iter().map(case).collect();
+        }
     }
+    step["needs"] = json!(needs);
+    step["when"] = when(node.when);
+    step["if"] = node.condition.as_ref().map_or(Value::Null, super::Template::to_value);
+    step["for-each"] = node.for_each.as_ref().map_or(Value::Null, super::Template::to_value);
+    step["max-parallel"] = node.for_each.as_ref().map_or(Value::Null, |_| json!(node.max_parallel));
+    step["timeout-ms"] = node.timeout.map_or(Value::Null, millis);
+    step["retry"] = node.retry.map_or(Value::Null, |retry| {
+        json!({
+            "max": retry.max,
+            "backoff-min-ms": millis(retry.backoff_min),
+            "backoff-max-ms": millis(retry.backoff_max),
+        })
+    });
+    if let Some(repeat) = &node.repeat {
+        step["repeat"] = repeat_view(repeat);
+    }
+    step["continue-on-error"] = json!(node.continue_on_error);
+    step["limits"] = match node.action {
+        Action::Uses { .. } => Value::Object(LIMITS.iter().map(|limit| limit.number(&node.limits)).collect()),
+        _ => Value::Null,
+    };
+    step["allow"] = json!(*node.grants.0);
+    step
 }
 
 /// The value of `when` as in the file.

@@ -8,6 +8,7 @@ mod properties;
 mod retry;
 mod rules;
 mod signals;
+mod turns;
 mod waits;
 
 use super::progress::Progress;
