@@ -132,6 +132,37 @@ impl Logged {
     }
 }
 
+/// The secret of a webhook is gone when the service starts again: who starts it is told, and a
+/// delivery is to be sent again later.
+#[test]
+fn a_webhook_without_its_secret_is_told_of_before_a_delivery_comes() {
+    let (data, folder, token) = prepared(WAITS);
+    let secrets = tempfile::tempdir().unwrap();
+    let file = secrets.path().join("hook");
+    std::fs::write(&file, "the-secret-of-a-webhook").unwrap();
+    let arguments = ["--workflows", folder.path().to_str().unwrap(), "--secrets", secrets.path().to_str().unwrap()];
+    let server = Logged::start(&data, &arguments);
+    eventually(|| (server.ask(&token, "GET", "/readyz", "", &json!({})).0 == 200).then_some(()));
+    let verify = json!({ "scheme": "token", "header": "X-Token", "secrets": [{ "from": "file", "path": "hook" }] });
+    let hook = json!({ "starts": "waits", "verify": verify, "inputs": "{text: .body}" });
+    assert_eq!(server.ask(&token, "PUT", "/v1/webhooks/a", "", &hook).0, 201);
+    server.ends();
+    std::fs::remove_file(&file).unwrap();
+
+    let checked = command_in(&data, &[&["serve", "--check"], &arguments[..]].concat()).output().unwrap();
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    assert!(said.contains("the webhook a is not used: "), "{said}");
+    let server = Logged::start(&data, &arguments);
+    eventually(|| (server.ask(&token, "GET", "/readyz", "", &json!({})).0 == 200).then_some(()));
+    let delivers = || server.ask("", "POST", "/hooks/a", "X-Token: the-secret-of-a-webhook\r\n", &json!("x"));
+    let (status, problem) = delivers();
+    assert_eq!((status, &problem["kind"]), (503, &json!("webhook-unusable")));
+    std::fs::write(&file, "the-secret-of-a-webhook").unwrap();
+    assert_eq!(delivers().0, 202, "it is read at each delivery");
+    let log = server.ends();
+    assert!(log.iter().any(|line| line.contains("the webhook a is not used: ")), "{log:?}");
+}
+
 /// A token, a session, an approval link, the secret of a webhook; and text that wants to be a line
 /// of the log. Neither the data folder nor the log has them.
 #[test]

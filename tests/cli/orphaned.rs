@@ -104,6 +104,9 @@ fn a_service_has_the_parked_run_of_a_killed_process_when_something_comes_for_it(
         };
         eventually(|| (host() == Some(server.id().into())).then_some(()));
     }
+    // The service has not read them, and they wait all the same.
+    let waiting = world.tells(&["ls", "--json", "--status", "waiting"]);
+    assert_eq!(waiting.as_array().unwrap().len(), 2, "{waiting}");
     world.says(&["signal", "by-command", "answer", "7"]);
     let (status, answer) = server.ask(&token, "POST", "/v1/runs/by-api/signals/answer", "", "7").unwrap();
     assert_eq!((status, &answer["outcome"]), (200, &json!("recorded")), "{answer}");

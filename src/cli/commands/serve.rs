@@ -212,9 +212,14 @@ fn show(terminal: Terminal, notice: ServerNotice<'_>) {
             let error = recovery_error(run, error);
             say(&terminal.warning_text(&format!("{run} is not resumed: {}", error.title), error.hint.as_deref()));
         }
-        ServerNotice::Ready { runs, took } => {
+        ServerNotice::Ready { runs, parked, took } => {
             let runs = if runs == 1 { "1 run".to_owned() } else { format!("{runs} runs") };
-            say(&format!("ready: {runs} resumed in {:.1} s", took.as_secs_f64()));
+            let rest = match parked {
+                0 => String::new(),
+                1 => "; 1 that waits is resumed when it is due".to_owned(),
+                parked => format!("; {parked} that wait are resumed when they are due"),
+            };
+            say(&format!("ready: {runs} resumed in {:.1} s{rest}", took.as_secs_f64()));
         }
         ServerNotice::Reloading => say("SIGHUP: the certificate and the workflows are read again"),
         ServerNotice::NotReloaded { why } => {

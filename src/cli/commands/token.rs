@@ -131,7 +131,8 @@ pub(in crate::cli) fn token(command: &Arguments) -> Result<Exit, CommandError> {
             if *json {
                 print_json(&tokens.iter().map(as_json).collect::<Vec<_>>())?;
             } else {
-                let mut table = Table::new(&["ID", "NAME", "SCOPES", "WORKFLOWS", "CREATED", "USED", "STATE"]);
+                let mut table =
+                    Table::new(&["ID", "NAME", "SCOPES", "WORKFLOWS", "CREATED", "EXPIRES", "USED", "STATE"]);
                 for token in &tokens {
                     table.row(vec![
                         token.id.clone(),
@@ -139,6 +140,7 @@ pub(in crate::cli) fn token(command: &Arguments) -> Result<Exit, CommandError> {
                         token.scopes.join(" "),
                         token.workflows.join(" "),
                         moment(token.created),
+                        token.expires.map(moment).unwrap_or_default(),
                         token.used.map(moment).unwrap_or_default(),
                         state(token).to_owned(),
                     ]);

@@ -20,7 +20,7 @@ pub struct StoredToken {
     pub created: Timestamp,
     /// From when on it is no longer valid.
     pub expires: Option<Timestamp>,
-    /// When it was last used, to the hour.
+    /// When it was last used, to the minute.
     pub used: Option<Timestamp>,
     /// When it was revoked.
     pub revoked: Option<Timestamp>,

@@ -26,7 +26,7 @@ const PREFIX: &str = "wfh_";
 const FRESH: Duration = Duration::from_secs(1);
 
 /// How often the last use of a token is noted.
-const NOTED_EVERY: u64 = 3_600_000_000;
+const NOTED_EVERY: u64 = 60_000_000;
 
 /// Tokens that are remembered. Arbitrary: a few hundred bytes each.
 const KNOWN_MAX: usize = 10_000;

@@ -33,7 +33,7 @@ pub struct TokenView {
     /// From when on it is no longer valid.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires: Option<String>,
-    /// When it was last used, to the hour.
+    /// When it was last used, to the minute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<String>,
     /// When it was revoked.

@@ -131,6 +131,26 @@ impl Service {
         webhooks.into_iter().filter_map(why).collect()
     }
 
+    /// What is wrong with each webhook that was written by the API and cannot be used now: mostly
+    /// that its secret is not where it was.
+    ///
+    /// # Errors
+    /// Fails if the folder cannot be read.
+    pub(in crate::serve) fn unreadable_webhooks(&self) -> Result<Vec<(String, String)>, StoreError> {
+        let of_api = self.store.webhooks()?.into_iter().filter(|stored| &*stored.webhook.origin != CONFIG);
+        let why = |stored: StoredWebhook| {
+            let name = stored.webhook.name.to_string();
+            let spec: WebhookSpec = match serde_json::from_str(&stored.webhook.spec) {
+                Ok(spec) => spec,
+                Err(error) => return Some((name, error.to_string())),
+            };
+            let secrets = spec.verify.secrets();
+            let why = secrets.iter().find_map(|source| spec.verify.check_secret(source, self.reach(false)).err())?;
+            Some((name, why))
+        };
+        Ok(of_api.filter_map(why).collect())
+    }
+
     /// Makes the webhooks of the server's configuration file those that are stored as such.
     /// Returns what is wrong with each that cannot be used: it stays as it was before.
     ///

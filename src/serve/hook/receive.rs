@@ -262,7 +262,7 @@ fn refusal_problem(refusal: &Refusal) -> ServeProblem {
         // What is wrong with the server is for its log.
         Refusal::Secret(_) | Refusal::NotBase64 => {
             tracing::error!(why = %refusal, "deliveries of a webhook cannot be verified");
-            ServeProblem::new(ProblemKind::HostFault)
+            ServeProblem::new(ProblemKind::WebhookUnusable)
         }
         _ => ServeProblem::new(ProblemKind::NotGenuine).detail(refusal.to_string()),
     }

@@ -130,6 +130,8 @@ pub enum ServerNotice<'a> {
     Ready {
         /// How many runs.
         runs: u64,
+        /// How many more wait in the journal, and are resumed when they are due or signalled.
+        parked: u64,
         /// How long that took.
         took: Duration,
     },
@@ -375,6 +377,10 @@ fn begin(
         tell(ServerNotice::FaultyWebhook { name: &name, why: &why });
         service.note_file(&format!("webhook {name}"), Some(why));
     }
+    for (name, why) in service.unreadable_webhooks()? {
+        tell(ServerNotice::FaultyWebhook { name: &name, why: &why });
+        service.note_file(&format!("webhook {name}"), Some(why));
+    }
     let begins = Instant::now();
     let (runs, ready) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let taken = take_over(service, tell, (Arc::clone(&runs), Arc::clone(&ready)));
@@ -389,7 +395,8 @@ fn begin(
     ready.store(true, Relaxed);
     service.set_ready();
     notify(State::Ready);
-    tell(ServerNotice::Ready { runs: runs.load(Relaxed), took: begins.elapsed() });
+    let took = begins.elapsed();
+    tell(ServerNotice::Ready { runs: runs.load(Relaxed), parked: service.inherited(), took });
     Ok(taken)
 }
 
@@ -442,7 +449,8 @@ pub fn check(
             }
         }
     }
-    for (name, why) in service.faulty_webhooks(options.webhooks.clone()) {
+    let faulty = service.faulty_webhooks(options.webhooks.clone());
+    for (name, why) in faulty.into_iter().chain(service.unreadable_webhooks()?) {
         is_sound = false;
         tell(ServerNotice::FaultyWebhook { name: &name, why: &why });
     }

@@ -294,7 +294,9 @@ fn rows(runs: &Runs, wanted: &ListWanted<'_>) -> Result<Listed, CommandError> {
     }
     let states = states(&owners);
     for row in rows.iter_mut().filter(|row| matches!(row.ownership, Ownership::Owned(_))) {
-        row.state = states.get(&row.stored.id).copied();
+        // A host that took a parked run over from another one leaves it in the journal.
+        let parked = row.stored.parked.then(|| RunState::Waiting.name());
+        row.state = states.get(&row.stored.id).copied().or(parked);
     }
     let state = match wanted.status {
         Some(State::Waiting) => Some(RunState::Waiting),
