@@ -74,7 +74,7 @@ pub(in crate::cli) fn status(command: &Arguments, terminal: Terminal) -> Result<
     } else {
         print(&printable(&view.text()))?;
         for hint in view.hints() {
-            terminal.hint(&hint);
+            terminal.hint(&command.target.hint(&hint, &view.stored.id));
         }
         for script in changed.iter().flatten().take(NOTED_MAX) {
             let (id, with) = (&view.stored.id, with_changed(&view.file, script));
