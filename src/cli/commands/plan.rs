@@ -163,6 +163,7 @@ fn step(nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
         Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
         Action::Call { handler, .. } => format!("call {handler}"),
         Action::Wait(value) => format!("wait {}", shown(value)),
+        Action::Until(value) => format!("wait until {}", shown(value)),
         Action::Signal { name, timeout: None, .. } => format!("wait for signal {}", shown(name)),
         Action::Signal { name, timeout: Some(timeout), .. } => {
             format!("wait for signal {}, at most {}", shown(name), shown(timeout))

@@ -124,6 +124,8 @@ pub mod kind {
     pub const TOO_MANY_ITEMS: &str = "too-many-items";
     /// The `signal` of a `wait` gave something other than a name.
     pub const BAD_SIGNAL: &str = "bad-signal";
+    /// The time of a `wait` is not valid.
+    pub const BAD_TIME: &str = "bad-time";
     /// The duration of a `wait` is not valid.
     pub const BAD_DURATION: &str = "bad-duration";
     /// A step was repeated as often as it may be, and is not as its `repeat` wants it.

@@ -7,7 +7,7 @@ use super::timers::TimerKind;
 use super::{ITEMS_MAX, Interpreter, ItemKey, kind};
 use crate::process::{Action as Ask, Call, Context, Micros, Payload, Placement, Problem, Spawn, Timestamp};
 use crate::workflow::expression::Size;
-use crate::workflow::model::{When, parse_duration};
+use crate::workflow::model::{When, parse_duration, parse_time};
 use crate::workflow::plan::Action;
 use serde_json::Value;
 use std::sync::Arc;
@@ -166,7 +166,12 @@ impl Interpreter {
             }
             Action::Wait(template) => {
                 self.budget.spend(template.expressions().max(1));
-                self.wait(context, key, template)
+                let duration = self.duration(key, template, "wait");
+                duration.map(|duration| self.wait(context, key, context.now.saturating_add(duration)))
+            }
+            Action::Until(template) => {
+                self.budget.spend(template.expressions().max(1));
+                self.time(key, template).map(|until| self.wait(context, key, until))
             }
             action @ Action::Signal { name, timeout, prompt } => {
                 self.budget.spend(action.templates().map(|one| one.expressions().max(1)).sum());
@@ -221,18 +226,19 @@ impl Interpreter {
         self.changed.insert(key.0);
     }
 
-    fn wait(
-        &mut self,
-        context: &mut Context<'_>,
-        key: ItemKey,
-        template: &crate::workflow::plan::Template,
-    ) -> Result<(), Problem> {
-        let duration = self.duration(key, template, "wait")?;
+    fn wait(&mut self, context: &Context<'_>, key: ItemKey, until: Timestamp) {
         self.insert(key, Payload::NULL, Stage::Sleeping);
-        let until = context.now.saturating_add(duration);
         self.timers.set(until, key, TimerKind::Wake);
         self.waits(key, context.now, Some(until), Cause::Time);
-        Ok(())
+    }
+
+    fn time(&self, key: ItemKey, template: &crate::workflow::plan::Template) -> Result<Timestamp, Problem> {
+        let value = self.evaluate(key.0, Some(key.1), template, "wait/until")?;
+        let bad = |detail: String| Problem::new(kind::BAD_TIME, "A `wait` needs a time").with_detail(detail);
+        let Value::String(text) = &value else {
+            return Err(bad("the expression did not give a string such as \"2027-01-31T09:00:00Z\"".to_owned()));
+        };
+        parse_time(text).map_err(bad)
     }
 
     fn duration(
@@ -325,7 +331,12 @@ impl Interpreter {
                 idempotency_key: None,
                 placement: Some(placement),
             })),
-            Action::Wait(_) | Action::Signal { .. } | Action::Set(_) | Action::Steps(_) | Action::Switch(_) => {
+            Action::Wait(_)
+            | Action::Until(_)
+            | Action::Signal { .. }
+            | Action::Set(_)
+            | Action::Steps(_)
+            | Action::Switch(_) => {
                 unreachable!("invariant: only guests and calls are queued")
             }
         });

@@ -49,7 +49,7 @@ impl Interpreter {
 
     /// Handles a due timer of an item.
     pub(super) fn timer(&mut self, context: &mut Context<'_>, key: ItemKey, why: TimerKind) {
-        let is_wait = matches!(self.node(key.0).action, Action::Wait(_));
+        let is_wait = matches!(self.node(key.0).action, Action::Wait(_) | Action::Until(_));
         let item = self.item(key);
         match (why, item.stage) {
             (TimerKind::Timeout, Stage::InFlight(tag)) => {

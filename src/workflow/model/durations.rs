@@ -1,6 +1,6 @@
-//! Durations: `500ms`, `30s`, `1h30m`, ISO 8601.
+//! Durations: `500ms`, `30s`, `1h30m`, ISO 8601; and points in time, RFC 3339.
 
-use crate::process::{Micros, NUMBER_MAX};
+use crate::process::{Micros, NUMBER_MAX, Timestamp};
 use serde_json::{Value, json};
 
 /// Why a text is not a duration, and what to write instead.
@@ -18,6 +18,20 @@ pub(crate) struct DurationError {
 /// Says why the text is not a duration.
 pub fn parse_duration(text: &str) -> Result<Micros, String> {
     read(text).map_err(|no| no.why)
+}
+
+/// How a point in time is written.
+pub(crate) const TIME_FORM: &str = "write the date, the time and the zone's offset: 2027-01-31T09:00:00+01:00";
+
+/// Reads a point in time, as RFC 3339 writes it.
+///
+/// # Errors
+/// Says why the text is not one.
+pub fn parse_time(text: &str) -> Result<Timestamp, String> {
+    let no_time = || format!("`{}` is not a time with an offset", short(text));
+    let time: jiff::Timestamp = text.trim().parse().map_err(|_| no_time())?;
+    // Runs have no times before 1970.
+    Ok(Timestamp(u64::try_from(time.as_microsecond()).unwrap_or(0)))
 }
 
 /// Like [`parse_duration`], with the hint apart from the reason.

@@ -162,6 +162,10 @@ pub(super) const LIMITS: ForeignKeys = &[
 
 /// In a `wait`.
 pub(super) const WAIT: ForeignKeys = &[
+    (
+        &["time", "at", "date", "datetime", "timestamp"],
+        "a time goes under `until`: wait: { until: \"2027-01-31T09:00:00Z\" }",
+    ),
     (&["for", "duration", "seconds", "delay", "sleep"], "write a duration by itself: wait: 30s"),
     (&["name", "event", "message", "on"], "the name of the signal goes under `signal`: wait: { signal: approve }"),
     (&["within", "limit", "max"], "the longest wait goes under `timeout`: wait: { signal: approve, timeout: 24h }"),

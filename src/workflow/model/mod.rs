@@ -31,7 +31,7 @@ use super::syntax::{Node, Span};
 use crate::process::Micros;
 pub use concurrency::Concurrency;
 pub(crate) use durations::FORMS as DURATION_FORMS;
-pub use durations::{millis, parse_duration, write_duration};
+pub use durations::{millis, parse_duration, parse_time, write_duration};
 pub(crate) use fields::shorten;
 #[cfg(feature = "cli")]
 pub(crate) use fields::{Fields, KnownKeys, texts};
@@ -280,6 +280,8 @@ pub enum Action {
     },
     /// Waits for a duration.
     Wait(Node),
+    /// Waits until a time.
+    Until(Node),
     /// Waits for a signal; its body is the output.
     Signal {
         /// The signal's name.
@@ -316,7 +318,7 @@ impl Action {
             Self::Uses { .. } => "uses",
             Self::Script(_) => "script",
             Self::Call { .. } => "call",
-            Self::Wait(_) | Self::Signal { .. } => "wait",
+            Self::Wait(_) | Self::Until(_) | Self::Signal { .. } => "wait",
             Self::Set(_) => "set",
             Self::Steps(_) => "steps",
             Self::Switch(_) => "switch",

@@ -1,7 +1,7 @@
 //! Reads an item of `steps:`.
 
 use super::block::{BlockPlace, read_block, read_switch};
-use super::durations;
+use super::durations::{self, TIME_FORM, parse_time};
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text, texts};
 use super::foreign_keys;
 use super::names::{check_name, check_source};
@@ -246,21 +246,16 @@ fn is_expression(node: &Node) -> bool {
 }
 
 fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Option<Action> {
-    for key in ["until", "time"] {
-        if node.get(key).is_some() {
-            let problem =
-                Diagnostic::new("not-supported", "`wait` until a point in time is not supported yet", node.span);
-            problems.push(problem.hint("wait: 30s"));
-            return None;
-        }
-    }
     let keys = KnownKeys {
         what: "`wait`",
-        known: &["signal", "timeout", "title", "text", "schema"],
+        known: &["until", "signal", "timeout", "title", "text", "schema"],
         later: &[],
         foreign: foreign_keys::WAIT,
     };
     let fields = Fields::read(node, &keys, problems)?;
+    if let Some(until) = fields.get("until") {
+        return read_until(until, &fields, problems);
+    }
     let timeout = fields.get("timeout");
     let timeout_reads = timeout.is_none_or(|node| is_expression(node) || duration(node, "timeout", problems).is_some());
     let Some(name) = fields.get("signal") else {
@@ -278,6 +273,22 @@ fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Optio
     }
     let prompt = read_prompt(&fields, problems)?;
     timeout_reads.then(|| Action::Signal { name: name.clone(), timeout: timeout.cloned(), prompt })
+}
+
+/// Reads a wait for a time.
+fn read_until(node: &Node, fields: &Fields<'_>, problems: &mut Diagnostics) -> Option<Action> {
+    for entry in fields.among(&["signal", "timeout", "title", "text", "schema"]) {
+        let message = format!("a `wait` until a time has no `{}`", entry.key);
+        problems.push(Diagnostic::new("key-not-here", message, entry.key_span).hint("make two steps of it"));
+    }
+    let text = text(node, "until", problems)?;
+    if !is_expression(node)
+        && let Err(why) = parse_time(text)
+    {
+        problems.push(Diagnostic::new("time", format!("`until`: {why}"), node.span).hint(TIME_FORM));
+        return None;
+    }
+    Some(Action::Until(node.clone()))
 }
 
 /// Reads what a person is shown who sends the signal.

@@ -146,6 +146,7 @@ fn read_step<'a>(
             with().map(|with| Action::Call { handler: handler.value.as_str().into(), with })
         }
         model::Action::Wait(node) => templates.value(node, each).map(Action::Wait),
+        model::Action::Until(node) => templates.value(node, each).map(Action::Until),
         model::Action::Signal { name, timeout, prompt } => {
             let name = templates.value(name, each);
             let timeout = timeout.as_ref().map_or(Some(None), |node| templates.value(node, each).map(Some));

@@ -32,6 +32,7 @@ pub(super) fn describe(node: &Node) -> String {
         Action::Uses { component, entry, .. } => format!("uses {component} ({entry})"),
         Action::Call { handler, .. } => format!("call {handler}"),
         Action::Wait(_) => "wait".to_owned(),
+        Action::Until(_) => "wait until a time".to_owned(),
         Action::Signal { name, .. } => format!("wait for {}", shown(name)),
         Action::Set(_) => "set".to_owned(),
         Action::Steps(block) => format!("{} steps", block.nodes.len()),

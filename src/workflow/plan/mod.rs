@@ -196,6 +196,8 @@ pub enum Action {
     },
     /// Waits for a duration, given as text.
     Wait(Template),
+    /// Waits until a time, given as text.
+    Until(Template),
     /// Waits for a signal.
     Signal {
         /// The name of the signal, a string.
@@ -223,7 +225,7 @@ impl Action {
             Self::Uses { component, .. } if component.starts_with(INLINE) => "script",
             Self::Uses { .. } => "uses",
             Self::Call { .. } => "call",
-            Self::Wait(_) | Self::Signal { .. } => "wait",
+            Self::Wait(_) | Self::Until(_) | Self::Signal { .. } => "wait",
             Self::Set(_) => "set",
             Self::Steps(_) => "steps",
             Self::Switch(_) => "switch",
@@ -244,7 +246,7 @@ impl Action {
     pub(in crate::workflow) fn templates(&self) -> impl Iterator<Item = &Template> {
         let all: [Option<&Template>; 3] = match self {
             Self::Uses { with, .. } | Self::Call { with, .. } => [Some(with), None, None],
-            Self::Wait(template) | Self::Set(template) => [Some(template), None, None],
+            Self::Wait(template) | Self::Until(template) | Self::Set(template) => [Some(template), None, None],
             Self::Signal { name, timeout, prompt } => [Some(name), timeout.as_ref(), prompt.as_ref()],
             Self::Steps(_) | Self::Switch(_) => [None, None, None],
         };

@@ -112,6 +112,7 @@ fn step(nodes: &[Arc<Node>], node: &Node, stage: usize) -> Value {
             step["with"] = with.to_value();
         }
         Action::Wait(value) => step["wait"] = value.to_value(),
+        Action::Until(value) => step["wait"] = json!({ "until": value.to_value() }),
         Action::Signal { name, timeout, prompt } => {
             step["wait"] = json!({ "signal": name.to_value() });
             for (key, value) in prompt.iter().flat_map(Template::entries) {

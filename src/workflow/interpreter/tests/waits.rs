@@ -115,3 +115,18 @@ fn a_line_without_news_has_level_debug() {
         ["a: running, 0 of 3 done", "a: running, 1 of 3 done", "a: running, 2 of 3 done", "a: succeeded, 3 items"];
     assert_eq!(info, expected);
 }
+
+#[test]
+fn a_step_waits_until_a_time_and_not_for_one_that_has_passed() {
+    let yaml = "
+inputs: { at: string }
+steps:
+  - { id: fixed, wait: { until: '1970-01-01T01:30:00+00:30' } }
+  - { id: given, needs: fixed, wait: { until: '${ .inputs.at }' } }
+  - { id: past, needs: given, wait: { until: '1969-12-31T23:59:59Z' } }";
+    let world = run(yaml, json!({"at": "1970-01-01T02:00:00Z"}), |_| panic!("nothing is asked"));
+    assert!(matches!(world.end, Some(StepStatus::Complete(_))), "{:?}", world.end);
+    assert_eq!(world.now, 7_200_000_000);
+    let world = run(yaml, json!({"at": "tomorrow"}), |_| panic!("nothing is asked"));
+    assert_eq!(world.problem().data.as_ref().unwrap().to_value()["cause"]["kind"], kind::BAD_TIME);
+}
