@@ -1,6 +1,7 @@
 //! The life of a server: lock the folder, listen, deploy, resume runs, serve, drain, let runs go.
 
 use super::END_TIME_MAX;
+use super::files::workflow_files;
 use super::notify::{State, notify};
 use super::reload::Reload;
 use super::tls::{Certificate, TlsError, TlsFiles};
@@ -373,11 +374,8 @@ fn begin(
         deploy_folder(service, folder, tell)?;
         service.set_deploying(false);
     }
-    for (name, why) in service.set_webhooks(options.webhooks.clone())? {
-        tell(ServerNotice::FaultyWebhook { name: &name, why: &why });
-        service.note_file(&format!("webhook {name}"), Some(why));
-    }
-    for (name, why) in service.unreadable_webhooks()? {
+    let faulty = service.set_webhooks(options.webhooks.clone())?;
+    for (name, why) in faulty.into_iter().chain(service.unreadable_webhooks()?) {
         tell(ServerNotice::FaultyWebhook { name: &name, why: &why });
         service.note_file(&format!("webhook {name}"), Some(why));
     }
@@ -455,17 +453,6 @@ pub fn check(
         tell(ServerNotice::FaultyWebhook { name: &name, why: &why });
     }
     Ok(is_sound)
-}
-
-/// The workflow files of a folder, in the order of their names.
-fn workflow_files(folder: &Path) -> Result<Vec<PathBuf>, ServerError> {
-    let fails = |error| ServerError::Workflows { path: folder.to_owned(), error };
-    let files =
-        std::fs::read_dir(folder).and_then(|files| files.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>());
-    let is_workflow = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml");
-    let mut files: Vec<PathBuf> = files.map_err(fails)?.into_iter().filter(is_workflow).collect();
-    files.sort();
-    Ok(files)
 }
 
 /// Deploys and activates each workflow file of a folder. A faulty one stops itself alone.

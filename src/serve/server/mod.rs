@@ -5,6 +5,7 @@
 //! for [`STALL_MAX`] is left. When the service drains, connections finish what they answer and are
 //! closed.
 
+mod files;
 mod life;
 mod notify;
 mod prompt;

@@ -478,11 +478,7 @@ async fn who_writes_webhooks_learns_nothing_of_what_the_server_can_read() {
     assert_eq!(server.api(Method::PUT, "/v1/webhooks/b", &[], Some(spec)).await.status, StatusCode::CREATED);
     std::fs::remove_file(folder.path().join("secret")).unwrap();
     let refused = server.delivers("b", "{}").await;
-    assert!(
-        refused.status == StatusCode::SERVICE_UNAVAILABLE && !refused.text.contains("secret"),
-        "{}",
-        refused.text
-    );
+    assert!(refused.status == StatusCode::SERVICE_UNAVAILABLE && !refused.text.contains("secret"), "{}", refused.text);
     server.service.hooks.deliveries.write();
     let deliveries = server.gets("/v1/webhooks/b/deliveries").await.json();
     let reason = deliveries[0]["reason"].as_str().unwrap();
