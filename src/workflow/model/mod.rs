@@ -10,6 +10,7 @@
 //!   serves further checks only.
 //! - **I2** No key of the file is ignored: each one is read or reported.
 
+mod action;
 mod block;
 mod concurrency;
 mod durations;
@@ -20,12 +21,15 @@ mod limits;
 mod names;
 mod read;
 mod repeat;
+mod retry;
 mod schedule;
 pub mod schema;
 mod schema_view;
 mod script;
 mod step;
 pub(crate) mod values;
+mod wait;
+mod when;
 
 use super::syntax::{Node, Span};
 use crate::process::Micros;

@@ -4,7 +4,7 @@ use super::block::{check_outputs, empty, read_steps};
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text};
 use super::foreign_keys;
 use super::names::{check_count, check_name, check_source};
-use super::step::read_retry;
+use super::retry::read_retry;
 use super::values::duration;
 use super::{ComponentDecl, Defaults, Durability, LimitsPatch, NAMES_MAX, Spanned, Workflow};
 use crate::base::text::steers;
