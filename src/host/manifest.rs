@@ -1,6 +1,7 @@
 //! The manifest of a durable run, with which any host can recover it.
 
 use super::Workflow;
+use super::children::CHILD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -103,6 +104,16 @@ impl RunManifest {
             notes: StartNotes { version, ..self.notes.clone() },
             ..self.clone()
         }
+    }
+
+    /// Returns whether a workflow with this text and these components has the same steps: its text,
+    /// and those of the files that its steps run, are the same.
+    #[must_use]
+    pub fn has_text(&self, source: &str, components: &BTreeMap<String, String>) -> bool {
+        fn files(all: &BTreeMap<String, String>) -> impl Iterator<Item = (&String, &String)> {
+            all.iter().filter(|(name, _)| name.starts_with(CHILD))
+        }
+        self.source == source && files(&self.components).eq(files(components))
     }
 
     /// Writes it as text with a digest, by which [`Self::read`] finds damage.

@@ -15,6 +15,7 @@ mod attempts;
 mod backup;
 mod builder;
 mod causes;
+mod children;
 pub(crate) mod component_file;
 pub mod control;
 mod durable;

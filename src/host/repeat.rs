@@ -1,5 +1,6 @@
 //! Replaying, forking and retrying runs.
 
+use super::RunManifest;
 use super::start::{Beginning, fresh_id};
 use super::{Host, LoadError, RecoverError, RunHandle, RunOptions, StartNotes, Workflow};
 use crate::journal::StoreError;
@@ -151,7 +152,9 @@ impl Host {
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
         let journal = self.journal().map_err(RecoverError::from)?.ok_or(RecoverError::NoJournal)?;
         let records = journal.records(run)?;
-        let is_other = !inputs.is_empty() || (substituted && journal.manifest(run)?.source != workflow.source().text());
+        let here = RunManifest::new(workflow, &Map::new());
+        let is_other =
+            !inputs.is_empty() || (substituted && !journal.manifest(run)?.has_text(&here.source, &here.components));
         let other = match records.first() {
             // What it has taken over is in its first record, so those steps cannot be compared.
             Some(Record::Started(before)) if is_other && &*before.entry == RETRY => return Err(RerunError::TakenOver),

@@ -150,7 +150,7 @@ impl Host {
                 return Ok(Upgrade::Unchanged);
             }
             let records = journal.records(run)?;
-            self.fits(workflow, &manifest, &records)?;
+            self.fits(workflow, &next, &manifest, &records)?;
             self.store_components(workflow)?;
             let upgrade = self.record_of(workflow, &records, &manifest, &next)?;
             if self.upgrade_held(workflow, run, &upgrade)? {
@@ -161,11 +161,17 @@ impl Host {
     }
 
     /// Whether the version does what the records say.
-    fn fits(&self, workflow: &Workflow, manifest: &RunManifest, records: &[Record]) -> Result<(), UpgradeError> {
+    fn fits(
+        &self,
+        workflow: &Workflow,
+        next: &RunManifest,
+        manifest: &RunManifest,
+        records: &[Record],
+    ) -> Result<(), UpgradeError> {
         let Some(Record::Started(started)) = records.first() else {
             return Err(RebuildError::Incoherent { record: 1, why: "the run has not started" }.into());
         };
-        if &*started.entry == RETRY && manifest.source != workflow.source().text() {
+        if &*started.entry == RETRY && !manifest.has_text(&next.source, &next.components) {
             return Err(UpgradeError::TakenOver);
         }
         if &*started.entry != RETRY {

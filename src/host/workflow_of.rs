@@ -1,11 +1,12 @@
 //! Loading the workflows of durable runs from their manifests.
 
+use super::children::{self, CHILD, StoredFiles};
 use super::load::ComponentLocation;
 use super::script::{ENGINE, of_release};
 use super::{Host, LoadError, RecoverError, Workflow, component_file};
 use crate::journal::Journal;
 use crate::journal::component::is_of;
-use crate::workflow::plan::{self, Unchecked};
+use crate::workflow::plan;
 use crate::workflow::syntax::Source;
 use bytes::Bytes;
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ impl Host {
     pub fn workflow_with(&self, id: &str, others: &BTreeMap<String, PathBuf>) -> Result<Workflow, RecoverError> {
         let (_, journal) = self.opened()?;
         let manifest = journal.manifest(id).inspect_err(|error| journal.note_damage(id, error))?;
-        let others = self.by_source(&manifest.file, &manifest.source, others)?;
+        let others = self.by_source(&manifest.file, &manifest.source, &manifest.components, others)?;
         let stored =
             stored_components(&**journal.store(), &manifest.file, &manifest.components, &others).map_err(|error| {
                 let error = RecoverError::Workflow(error);
@@ -80,7 +81,9 @@ impl Host {
     pub fn plan_of(&self, id: &str) -> Result<plan::Plan, RecoverError> {
         let (_, journal) = self.opened()?;
         let manifest = journal.manifest(id)?;
-        plan::load(&Source::new(&manifest.file, &manifest.source), &self.shared.jq, &Unchecked)
+        let load = |hash: &str| journal.store().component(hash).map_err(|error| error.to_string());
+        let files = StoredFiles::read(&manifest.file, &manifest.components, load);
+        plan::load(&Source::new(&manifest.file, &manifest.source), &self.shared.jq, &files)
             .map_err(|problems| RecoverError::Workflow(LoadError::Definition(problems)))
     }
 
@@ -110,7 +113,8 @@ impl Host {
         mut components: BTreeMap<String, String>,
         others: &BTreeMap<String, String>,
     ) -> Result<Workflow, RecoverError> {
-        components.extend(self.by_source(file, source, others)?);
+        let others = self.by_source(file, source, &components, others)?;
+        components.extend(others);
         self.load_stored(file, source, &components).map_err(RecoverError::Workflow)
     }
 
@@ -183,13 +187,17 @@ impl Host {
         &self,
         file: &str,
         source: &str,
+        components: &BTreeMap<String, String>,
         others: &BTreeMap<String, T>,
     ) -> Result<BTreeMap<String, T>, RecoverError> {
         if others.is_empty() {
             return Ok(BTreeMap::new());
         }
         // The names are in the text: no component is loaded for them.
-        let plan = plan::load(&Source::new(file, source), &self.shared.jq, &Unchecked)
+        let store = self.component_store().map_err(RecoverError::Workflow)?;
+        let load = |hash: &str| store.component(hash).map_err(|error| error.to_string());
+        let files = StoredFiles::read(file, components, load);
+        let plan = plan::load(&Source::new(file, source), &self.shared.jq, &files)
             .map_err(|problems| RecoverError::Workflow(LoadError::Definition(problems)))?;
         let find = |(name, other): (&String, &T)| {
             let known = plan.components.iter().find(|component| *component.name == **name);
@@ -217,9 +225,10 @@ fn stored_components(
     wanted
         .map(|(source, hash)| {
             let bytes = store.component(hash).or_else(|error| {
-                let original = match source.strip_prefix(ENGINE) {
-                    Some(_) => of_release(hash),
-                    None => component_file::read(&folder.join(source)).ok().map(Bytes::from),
+                let original = match (source.strip_prefix(ENGINE), source.strip_prefix(CHILD)) {
+                    (Some(_), _) => of_release(hash),
+                    (_, Some(path)) => children::read(folder, path).ok().map(Bytes::from),
+                    _ => component_file::read(&folder.join(source)).ok().map(Bytes::from),
                 };
                 let Some(bytes) = original.filter(|bytes| is_of(bytes, hash)) else {
                     return Err(LoadError::StoredComponent { component: source.clone(), error });

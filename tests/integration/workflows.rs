@@ -37,6 +37,16 @@ impl Environment for Whole {
         Ok(ResolvedComponent::default())
     }
 
+    fn workflow(&self, path: &str) -> Result<Source, Unusable> {
+        let text = std::fs::read_to_string(folder("tests/workflows/bad").join(path));
+        let why = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => "there is no such file",
+            _ => "it is no file",
+        };
+        let text = text.map_err(|error| Unusable::from((why(error).to_owned(), None)))?;
+        Ok(Source::new(path, &text))
+    }
+
     fn handlers(&self) -> Option<&dyn Handlers> {
         Some(callable())
     }

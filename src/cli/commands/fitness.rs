@@ -101,7 +101,7 @@ impl Unfit {
 
     pub(in crate::cli) fn to_json(&self, path: &str) -> Value {
         let mut value = refused(path, &self.why, self.hint.as_deref(), &self.misfits);
-        if let Some(Excerpt { file, text, span }) = &self.cause {
+        if let Some(Excerpt { file, text, span, .. }) = &self.cause {
             value["cause"] = span_json(&Source::new(file, text), *span);
         }
         value

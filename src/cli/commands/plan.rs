@@ -98,34 +98,41 @@ fn describe(plan: &Plan) -> String {
         }
     }
     out.push_str("\nsteps, each after what it needs\n");
-    list(&mut out, &plan.nodes, &plan.order, "  ", width);
+    list(&mut out, plan, &plan.nodes, &plan.order, "  ", width);
     if !plan.outputs.is_empty() {
         out.push_str("\noutputs\n");
         for (name, value) in &plan.outputs {
             let _ = writeln!(out, "  {name:width$}  {}", shown(value));
         }
     }
+    for child in &plan.workflows {
+        let _ = writeln!(out, "\nworkflow {}, steps each after what it needs", child.file);
+        for input in &child.inputs.0 {
+            let _ = writeln!(out, "  input {}  {}", input.name, describe_input(input));
+        }
+        block_lines(&mut out, plan, &child.block, "  ");
+    }
     out
 }
 
 /// Writes steps, each after what it needs, and below each the steps within it.
-fn list(out: &mut String, nodes: &[Arc<Node>], order: &[usize], margin: &str, width: usize) {
+fn list(out: &mut String, plan: &Plan, nodes: &[Arc<Node>], order: &[usize], margin: &str, width: usize) {
     for &index in order {
         let node = &nodes[index];
-        let mut lines = step(nodes, node).into_iter();
+        let mut lines = step(plan, nodes, node).into_iter();
         let _ = writeln!(out, "{margin}{:width$}  {}", node.id, lines.next().unwrap_or_default());
         for line in lines {
             let _ = writeln!(out, "{margin}{:width$}    {line}", "");
         }
         let within = format!("{margin}  ");
         match &node.action {
-            Action::Steps(block) => block_lines(out, block, &within),
+            Action::Steps(block) => block_lines(out, plan, block, &within),
             Action::Switch(cases) => {
                 for case in cases {
                     let condition =
                         case.condition.as_ref().map_or("otherwise".to_owned(), |one| format!("if {}", shown(one)));
                     let _ = writeln!(out, "{within}{condition}");
-                    block_lines(out, &case.block, &format!("{within}  "));
+                    block_lines(out, plan, &case.block, &format!("{within}  "));
                 }
             }
             _ => {}
@@ -134,10 +141,10 @@ fn list(out: &mut String, nodes: &[Arc<Node>], order: &[usize], margin: &str, wi
 }
 
 /// Writes the steps within a step, and their outputs.
-fn block_lines(out: &mut String, block: &Block, margin: &str) {
+fn block_lines(out: &mut String, plan: &Plan, block: &Block, margin: &str) {
     let names = block.nodes.iter().map(|node| node.id.len()).chain(block.outputs.iter().map(|(name, _)| name.len()));
     let width = names.max().unwrap_or(0);
-    list(out, &block.nodes, &block.order, margin, width);
+    list(out, plan, &block.nodes, &block.order, margin, width);
     for (name, value) in &block.outputs {
         let _ = writeln!(out, "{margin}{name:width$}  output {}", shown(value));
     }
@@ -157,7 +164,7 @@ fn describe_input(input: &Input) -> String {
 }
 
 /// The action of a step, then all that affects it, a line each.
-fn step(nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
+fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
     let mut lines = vec![match &node.action {
         Action::Uses { .. } if node.action.key() == "script" => "script".to_owned(),
         Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
@@ -172,6 +179,9 @@ fn step(nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
         Action::Steps(block) if block.nodes.len() == 1 => "1 step".to_owned(),
         Action::Steps(block) => format!("{} steps", block.nodes.len()),
         Action::Switch(_) => "switch to the first case that applies".to_owned(),
+        Action::Workflow { .. } => {
+            format!("workflow {}", plan.workflow_of(&node.action).map_or("", |child| &child.file))
+        }
     }];
     if !node.needs.is_empty() {
         let needs: Vec<&str> = node.needs.iter().map(|&need| &*nodes[need].id).collect();
@@ -191,7 +201,7 @@ fn step(nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
     if let Some(list) = &node.for_each {
         lines.push(format!("for each of {}, at most {} at once", shown(list), node.max_parallel));
     }
-    if let Action::Uses { with, .. } | Action::Call { with, .. } = &node.action
+    if let Action::Uses { with, .. } | Action::Call { with, .. } | Action::Workflow { with, .. } = &node.action
         && *with != Template::Literal(Value::Null)
     {
         lines.push(format!("with {}", shown(with)));

@@ -136,16 +136,19 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
     new_run(&command.run, (&command.others, &command.changes), &command.new, terminal, &start)
 }
 
-/// The notes about a file that has changed since the run was started.
+/// The notes about files of a workflow that have changed since the run was started.
 fn other_file(workflow: &Workflow, id: &str, from: Option<&str>) -> Vec<String> {
-    let (file, kept) = (workflow.source().name(), workflow.source().text());
-    let is_other = Workflow::read(file).is_ok_and(|text| text != kept);
+    let own = workflow.source().name();
     let from = from.map_or_else(String::new, |step| format!(" --from {step}"));
-    let lines = [
-        format!("{file} has changed; this retry uses the text that the run was started with"),
-        format!("to use the new one: wfhost retry {id}{from} --workflow {file}"),
-    ];
-    if is_other { lines.into() } else { Vec::new() }
+    let mut lines: Vec<String> = workflow
+        .changed_files()
+        .take(NOTED_MAX)
+        .map(|file| format!("{file} has changed; this retry uses the text that the run was started with"))
+        .collect();
+    if !lines.is_empty() {
+        lines.push(format!("to use the new one: wfhost retry {id}{from} --workflow {own}"));
+    }
+    lines
 }
 
 /// The notes about scripts that have changed since the run was started.

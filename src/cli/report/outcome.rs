@@ -49,13 +49,13 @@ impl Report<'_> {
             value["uncertain"] = json!(self.uncertain);
         }
         let Err(problem) = &self.outcome.result else { return value };
-        let map = SourceMap::of(self.workflow.source());
+        let map = SourceMap::of(self.workflow);
         let failure = FailedRun::of(problem, self.workflow);
         if let Some(map) = &map {
             if let Some(span) = failure.span(map) {
                 value["problem"]["at"] = map.json(span);
             }
-            if let Some(Excerpt { file, text, span }) = failure.excerpt(self.workflow) {
+            if let Some(Excerpt { file, text, span, .. }) = failure.excerpt(self.workflow) {
                 value["problem"]["script-at"] = span_json(&Source::new(&file, &text), span);
             }
             let failed = failure.failed.iter().map(|(step, pointer)| {
@@ -76,7 +76,7 @@ impl Report<'_> {
     pub(in crate::cli) fn say(&self, terminal: Terminal) {
         let Err(problem) = &self.outcome.result else { return };
         let failure = FailedRun::of(problem, self.workflow);
-        let map = SourceMap::of(self.workflow.source());
+        let map = SourceMap::of(self.workflow);
         let cause = failure.excerpt(self.workflow);
         let mut notes = failure.notes(cause.is_some());
         notes.extend(crate::cli::report::reasons::said(&failure.cause));
@@ -134,7 +134,9 @@ impl Report<'_> {
             return Some(format!("to continue once {script} is corrected: {command}"));
         }
         let command = self.invocation.with("--workflow", file, false)?;
-        Some(format!("to continue once {file} is corrected: {command}"))
+        let other = failure.pointer.as_deref().map(|pointer| self.workflow.file_of(pointer).0.name());
+        let wrong = other.filter(|other| *other != self.workflow.source().name()).unwrap_or(file);
+        Some(format!("to continue once {wrong} is corrected: {command}"))
     }
 
     /// The file of the script that failed, and how a retry is given the script as it is then.
@@ -162,6 +164,8 @@ struct FailedRun<'a> {
     cause: Value,
     /// All steps that failed, with their pointers.
     failed: Vec<(String, Option<&'a str>)>,
+    /// The pointer to the step that failed first, which may be within one of those.
+    pointer: Option<String>,
 }
 
 impl<'a> FailedRun<'a> {
@@ -171,7 +175,7 @@ impl<'a> FailedRun<'a> {
             whole["data"] = data.to_value();
         }
         if problem.kind != crate::workflow::interpreter::kind::STEP_FAILED {
-            return Self { step: None, attempt: String::new(), cause: whole, failed: Vec::new() };
+            return Self { step: None, attempt: String::new(), cause: whole, failed: Vec::new(), pointer: None };
         }
         let data = whole["data"].take();
         let number = |key: &str| data[key].as_u64();
@@ -184,6 +188,7 @@ impl<'a> FailedRun<'a> {
             attempt: item.into_iter().chain(attempt).collect::<Vec<_>>().join(", "),
             failed: names.map(|step| (step.to_owned(), pointer(step))).collect(),
             cause: data["cause"].clone(),
+            pointer: data["pointer"].as_str().map(str::to_owned),
         }
     }
 
@@ -216,7 +221,8 @@ impl<'a> FailedRun<'a> {
     fn span(&self, map: &SourceMap<'_>) -> Option<SourceSpan> {
         let data = &self.cause["data"];
         let offset = data["offset"].as_u64().and_then(|offset| usize::try_from(offset).ok());
-        let step = self.failed.first().and_then(|(_, pointer)| *pointer);
+        let outer = self.failed.first().and_then(|(_, pointer)| *pointer);
+        let step = self.pointer.as_deref().or(outer);
         match data["pointer"].as_str() {
             // A pointer that a guest made is not about this file.
             Some(pointer) if step.is_none_or(|step| pointer.starts_with(&format!("{step}/"))) => {

@@ -1,6 +1,7 @@
 //! From the JSON Pointer in a problem of a run to a position in the workflow file.
 
 use crate::cli::terminal::{Terminal, in_line, printable};
+use crate::host::Workflow;
 use crate::workflow::diagnostics::{Excerpt, shown};
 use crate::workflow::expression::TextTemplate;
 use crate::workflow::syntax::{self, Content, Node, ScalarOffsets, Source, Span};
@@ -10,27 +11,36 @@ use serde_json::{Value, json};
 /// The name of a workflow from standard input.
 pub(in crate::cli) const STDIN: &str = "stdin";
 
-/// A workflow file, parsed again for positions in it.
+/// The files of a workflow, parsed again for positions in them.
 pub(in crate::cli) struct SourceMap<'a> {
+    /// The workflow's own file.
+    own: ParsedFile<'a>,
+    /// The files that its steps run, by their paths.
+    others: Vec<(&'a str, ParsedFile<'a>)>,
+}
+
+struct ParsedFile<'a> {
     source: &'a Source,
     root: Node,
 }
 
-/// A range of the file.
+/// A range of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::cli) struct SourceSpan(Span);
+pub(in crate::cli) struct SourceSpan {
+    /// Its index among the files that steps run; `None` for the workflow's own.
+    file: Option<usize>,
+    span: Span,
+}
 
-impl<'a> SourceMap<'a> {
+impl<'a> ParsedFile<'a> {
     /// `None` if the text does not parse.
-    pub(in crate::cli) fn of(source: &'a Source) -> Option<Self> {
+    fn of(source: &'a Source) -> Option<Self> {
         let mut problems = crate::workflow::diagnostics::Diagnostics::new(source.clone());
         let root = syntax::parse(source, &mut problems)?;
         Some(Self { source, root })
     }
 
-    /// The range that a pointer leads to, or the last part of its path that exists. For a step it
-    /// is the id. With an offset it is the expression that begins there in a string.
-    pub(in crate::cli) fn find(&self, pointer: &str, offset: Option<usize>) -> SourceSpan {
+    fn find(&self, pointer: &str, offset: Option<usize>) -> Span {
         let mut node = &self.root;
         for segment in pointer.split('/').skip(1) {
             let key = segment.replace("~1", "/").replace("~0", "~");
@@ -43,7 +53,7 @@ impl<'a> SourceMap<'a> {
             node = next;
         }
         if let Some(id) = node.get("id") {
-            return SourceSpan(id.span);
+            return id.span;
         }
         let expression = || {
             let scalar = node.as_scalar()?;
@@ -53,18 +63,44 @@ impl<'a> SourceMap<'a> {
             let end = placed.offset + placed.expression.text().len();
             Some(Span { start: places.at(placed.offset), end: places.at(end) })
         };
-        SourceSpan(expression().unwrap_or(node.span))
+        expression().unwrap_or(node.span)
+    }
+}
+
+impl<'a> SourceMap<'a> {
+    /// `None` if a text does not parse.
+    pub(in crate::cli) fn of(workflow: &'a Workflow) -> Option<Self> {
+        let parsed = |(path, source): (&'a str, &'a Source)| Some((path, ParsedFile::of(source)?));
+        let others = workflow.children().map(parsed).collect::<Option<_>>()?;
+        Some(Self { own: ParsedFile::of(workflow.source())?, others })
+    }
+
+    fn file(&self, file: Option<usize>) -> &ParsedFile<'a> {
+        file.map_or(&self.own, |index| &self.others[index].1)
+    }
+
+    /// The range that a pointer of the plan leads to, or the last part of its path that exists. For
+    /// a step it is the id. With an offset it is the expression that begins there in a string.
+    pub(in crate::cli) fn find(&self, pointer: &str, offset: Option<usize>) -> SourceSpan {
+        let other = pointer.split_once('#').filter(|_| !pointer.starts_with('/'));
+        let other = other.and_then(|(file, rest)| {
+            let index = self.others.iter().position(|(path, _)| *path == file)?;
+            Some((Some(index), rest))
+        });
+        let (file, pointer) = other.unwrap_or((None, pointer));
+        SourceSpan { file, span: self.file(file).find(pointer, offset) }
     }
 
     /// `file:line:column`.
     pub(in crate::cli) fn short(&self, span: SourceSpan) -> String {
-        let at = self.source.position(span.0.start);
-        format!("{}:{}:{}", self.source.name(), at.line, at.column)
+        let source = self.file(span.file).source;
+        let at = source.position(span.span.start);
+        format!("{}:{}:{}", source.name(), at.line, at.column)
     }
 
     /// As [`span_json`].
-    pub(in crate::cli) fn json(&self, SourceSpan(span): SourceSpan) -> Value {
-        span_json(self.source, span)
+    pub(in crate::cli) fn json(&self, span: SourceSpan) -> Value {
+        span_json(self.file(span.file).source, span.span)
     }
 
     /// The error with its line, underlined, and its notes and hint below. If the cause is in a
@@ -77,14 +113,15 @@ impl<'a> SourceMap<'a> {
         terminal: Terminal,
     ) -> String {
         let primary = AnnotationKind::Primary;
-        let here = |kind| snippet(self.source.name(), self.source.text(), span.0, kind);
+        let source = self.file(span.file).source;
+        let here = |kind| snippet(source.name(), source.text(), span.span, kind);
         match cause {
             None => error.render(vec![here(primary)], terminal),
             // A script in the workflow file is in its step.
-            Some(Excerpt { file, text, span }) if file == self.source.name() => {
+            Some(Excerpt { file, text, span, .. }) if file == source.name() => {
                 error.render(vec![snippet(file, text, *span, primary)], terminal)
             }
-            Some(Excerpt { file, text, span }) => {
+            Some(Excerpt { file, text, span, .. }) => {
                 let cause = snippet(file, text, *span, primary);
                 error.render(vec![cause, here(AnnotationKind::Context)], terminal)
             }
@@ -136,7 +173,7 @@ impl Message<'_> {
     }
 
     /// Rendered with a place in a script.
-    pub(in crate::cli) fn at(&self, Excerpt { file, text, span }: &Excerpt, terminal: Terminal) -> String {
+    pub(in crate::cli) fn at(&self, Excerpt { file, text, span, .. }: &Excerpt, terminal: Terminal) -> String {
         self.render(vec![snippet(file, text, *span, AnnotationKind::Primary)], terminal)
     }
 
@@ -167,9 +204,9 @@ mod tests {
 
     fn find(pointer: &str, offset: Option<usize>) -> (String, &'static str) {
         let source = Source::new("flow.yaml", TEXT);
-        let map = SourceMap::of(&source).unwrap();
+        let map = SourceMap { own: ParsedFile::of(&source).unwrap(), others: Vec::new() };
         let span = map.find(pointer, offset);
-        (map.short(span), &TEXT[span.0.range()])
+        (map.short(span), &TEXT[span.span.range()])
     }
 
     #[test]

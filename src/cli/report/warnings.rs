@@ -16,7 +16,7 @@ pub(in crate::cli) fn exposed(reason: &str) -> String {
 pub(in crate::cli) fn plan_warnings(workflow: &Workflow) -> Vec<(String, String)> {
     let doubts = workflow.plan().warnings();
     // Parse the file again for positions only if there is something to report.
-    let Some(map) = (!doubts.is_empty()).then(|| SourceMap::of(workflow.source())).flatten() else { return Vec::new() };
+    let Some(map) = (!doubts.is_empty()).then(|| SourceMap::of(workflow)).flatten() else { return Vec::new() };
     let placed = |doubt: Warning| {
         let place = map.short(map.find(&doubt.pointer, None));
         (format!("{place}: {}", doubt.message), doubt.hint)

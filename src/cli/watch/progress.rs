@@ -17,10 +17,10 @@ use crate::host::{Line, Workflow};
 use crate::process::{Level, LogLine, Pid, Timestamp};
 use crate::run::{Events, RunEvent, system_time};
 use crate::workflow::interpreter::progress::{
-    ItemFailure, NodeProgress, Progress as StepProgress, RetryProgress, path_of, without_items,
+    ItemFailure, NodeProgress, Progress as StepProgress, RetryProgress, path_of,
 };
 use parking_lot::Mutex;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
@@ -59,11 +59,14 @@ enum Notice {
     Close,
 }
 
+/// Whether a step, by its path, runs for each item.
+type IsList = Box<dyn Fn(&str) -> bool + Send>;
+
 /// A run that is shown.
 struct Followed {
     source: EventSource,
-    /// The names of steps that run for each item.
-    lists: BTreeSet<String>,
+    /// Whether a step, by its path, runs for each item.
+    is_list: IsList,
     /// What happened before.
     backlog: Backlog,
     /// The command that sends it a signal, up to the signal's name. `None` if no other process can.
@@ -127,8 +130,9 @@ impl Follower {
     }
 
     fn follow_source(&self, source: EventSource, workflow: &Workflow, backlog: Backlog, signal: Option<Invocation>) {
-        let lists = workflow.plan().lists();
-        let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, lists, backlog, signal })));
+        let plan = Arc::clone(workflow.plan());
+        let is_list: IsList = Box::new(move |path| plan.is_list(path));
+        let _ = self.0.notices.send(Notice::Follow(Box::new(Followed { source, is_list, backlog, signal })));
     }
 
     /// Waits until everything is written and the changing lines are erased.
@@ -157,7 +161,7 @@ struct Progress {
     running: Vec<Running>,
     is_loading: bool,
     compiling: Compilations,
-    lists: BTreeSet<String>,
+    is_list: IsList,
     /// Names of processes: the step that they belong to, or the entry that they run.
     names: BTreeMap<Pid, String>,
     /// The command that sends a signal, until it was shown.
@@ -187,7 +191,7 @@ impl Progress {
             running: Vec::new(),
             is_loading: true,
             compiling: Compilations::default(),
-            lists: BTreeSet::new(),
+            is_list: Box::new(|_| false),
             names: BTreeMap::new(),
             signal: None,
         }
@@ -228,9 +232,9 @@ impl Progress {
 
     /// Follows a run until it ends. Returns false if no more notices will come.
     fn follow(&mut self, followed: Followed, notices: &Receiver<Notice>) -> bool {
-        let Followed { source: events, lists, backlog, signal } = followed;
+        let Followed { source: events, is_list, backlog, signal } = followed;
         self.is_loading = false;
-        (self.lists, self.signal) = (lists, signal);
+        (self.is_list, self.signal) = (is_list, signal);
         self.show_backlog(backlog);
         let (mut goes_on, mut next) = (true, None);
         while !events.is_over() {
@@ -334,7 +338,7 @@ impl Progress {
         let now = system_time();
         let line = |Running { node, since, .. }: &Running| {
             let failed = if node.failed > 0 { format!(", {} failed", node.failed) } else { String::new() };
-            let is_list = self.is_list(&node.node);
+            let is_list = (self.is_list)(&node.node);
             let items = if is_list { format!("{}/{}{failed}  ", node.done, node.total) } else { String::new() };
             let waits = waits::describe_briefly(node, now).map_or_else(String::new, |waits| format!("  {waits}"));
             format!("{sign} {:width$}  {items}{}{waits}", fit(&node.node, width), seconds(since.elapsed()))
@@ -381,11 +385,7 @@ impl Progress {
 
     /// The step of a scope, with the item if the step runs for each.
     fn step(&self, scope: &str) -> String {
-        path_of(scope, |path| self.is_list(path))
-    }
-
-    fn is_list(&self, path: &str) -> bool {
-        self.lists.contains(&without_items(path))
+        path_of(scope, &self.is_list)
     }
 
     /// The new state of a step, from that time on.
@@ -404,7 +404,7 @@ impl Progress {
             None => self.running.push(Running { node: node.clone(), began: at, since: since(at) }),
         }
         if !self.can_draw() && known.is_none() {
-            let is_list = self.is_list(&node.node);
+            let is_list = (self.is_list)(&node.node);
             let plural = if node.total == 1 { "" } else { "s" };
             let items = if is_list { format!(" ({} item{plural})", node.total) } else { String::new() };
             let waits = waits::describe_briefly(node, system_time()).filter(|_| node.only_waits());
@@ -431,7 +431,7 @@ impl Progress {
         if node.taken_over {
             line.push_str(", taken over");
         }
-        if self.is_list(&node.node) && took.is_some() {
+        if (self.is_list)(&node.node) && took.is_some() {
             let _ = write!(line, ", {}", node.items());
         }
         if node.attempts > 1 {

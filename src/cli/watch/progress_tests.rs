@@ -7,7 +7,7 @@ use serde_json::json;
 fn progress(live: bool) -> Progress {
     let mut progress = Progress::new(Terminal { colour: false, colour_out: false, live });
     progress.is_loading = false;
-    progress.lists.insert("list".to_owned());
+    progress.is_list = Box::new(|path| path == "list");
     progress
 }
 

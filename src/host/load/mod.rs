@@ -8,6 +8,7 @@ pub use changed::ChangedScript;
 pub(crate) use changed::stored_line;
 
 use super::ahead::{Ahead, Ready, Runnable};
+use super::children::{self, CHILD};
 use super::folders::{Content, FOLDERS};
 use super::script::{self, Bundle, Folder, LoadedScript, Origin};
 use super::{HandlerCatalog, Host, LoadError, Shared, workflow_file};
@@ -37,6 +38,8 @@ pub struct Workflow {
     pub(super) files: Arc<BTreeMap<String, ComponentFile>>,
     /// Its scripts, by their sources.
     scripts: Arc<BTreeMap<String, Script>>,
+    /// The files that its steps run, by their paths.
+    pub(super) children: Arc<BTreeMap<String, Source>>,
 }
 
 /// A script, and where it is in the workflow file if it is written there.
@@ -94,14 +97,18 @@ impl Workflow {
     /// `column`.
     pub fn excerpt(&self, data: &serde_json::Value) -> Option<Excerpt> {
         let (path, line, column) = script::place(data)?;
-        self.scripts.values().find_map(|(bundle, inline)| {
+        self.scripts.iter().find_map(|(key, (bundle, inline))| {
             let (source, text) = bundle.find(&path, line)?;
             Some(match inline.as_ref().filter(|_| source.form == ScriptForm::Body) {
-                Some(inline) => Excerpt {
-                    file: self.source.name().to_owned(),
-                    text: self.source.text().to_owned(),
-                    span: inline.span_at(&self.source, line, column),
-                },
+                Some(inline) => {
+                    let file = script::file_of(key).and_then(|path| self.children.get(path)).unwrap_or(&self.source);
+                    Excerpt {
+                        file: file.name().to_owned(),
+                        text: file.text().to_owned(),
+                        span: inline.span_at(file, line, column),
+                        related: Vec::new(),
+                    }
+                }
                 None => Excerpt::at(&path, text, line, column),
             })
         })
@@ -211,6 +218,8 @@ impl Host {
             cancellation,
             found: RefCell::default(),
             files: RefCell::default(),
+            own: name,
+            children: RefCell::default(),
         };
         let plan = plan::load(&source, &self.shared.jq, &loader);
         // A component that was cancelled is no problem of the file.
@@ -220,6 +229,7 @@ impl Host {
         let plan = plan.map_err(LoadError::Definition)?;
         let (found, files) = (loader.found.into_inner(), Arc::new(loader.files.into_inner()));
         let scripts = Arc::new(loader.scripts.into_inner());
+        let children = Arc::new(loader.children.into_inner());
         let programs = plan
             .components
             .iter()
@@ -227,7 +237,7 @@ impl Host {
             .collect();
         let plan = Arc::new(plan);
         let root = Arc::new(WorkflowProgram::new(Arc::clone(&plan), Arc::clone(&self.shared.jq)));
-        Ok(Workflow { source, plan, root, programs: Arc::new(programs), files, scripts })
+        Ok(Workflow { source, plan, root, programs: Arc::new(programs), files, scripts, children })
     }
 }
 
@@ -276,6 +286,9 @@ struct Loader<'a> {
     cancellation: &'a Cancellation,
     found: RefCell<BTreeMap<String, Arc<dyn Program>>>,
     files: RefCell<BTreeMap<String, ComponentFile>>,
+    /// The name of the workflow's own file.
+    own: &'a str,
+    children: RefCell<BTreeMap<String, Source>>,
 }
 
 impl Loader<'_> {
@@ -330,6 +343,29 @@ impl Loader<'_> {
     }
 }
 
+impl Loader<'_> {
+    /// Reads a workflow file that a step runs, or what was stored of it.
+    fn child(&self, path: &str) -> Result<Source, (String, Option<String>)> {
+        let key = format!("{CHILD}{path}");
+        let location = (self.find)(&key);
+        let text = match location.bytes {
+            Some(bytes) => children::text(bytes.into()),
+            None => children::read(&location.folder, path),
+        };
+        let text = text.map_err(|why| (why, None))?;
+        let bytes = Bytes::from(text.clone());
+        let file = ComponentFile {
+            hash: blake3::hash(&bytes).to_hex().as_str().into(),
+            bytes: self.host.retains_components().then_some(bytes),
+            undescribed: None,
+        };
+        self.files.borrow_mut().insert(key, file);
+        let source = children::source(self.own, path, &text);
+        self.children.borrow_mut().insert(path.to_owned(), source.clone());
+        Ok(source)
+    }
+}
+
 impl Environment for Loader<'_> {
     fn announce(&self, sources: &[&str]) {
         *self.ahead.borrow_mut() = self.host.components_ahead(sources, self.find, self.cancellation);
@@ -348,6 +384,10 @@ impl Environment for Loader<'_> {
 
     fn script(&self, source: &str, script: &InlineScript, file: &Source) -> Result<ResolvedComponent, Unusable> {
         self.inline_script(source, script, file)
+    }
+
+    fn workflow(&self, path: &str) -> Result<Source, Unusable> {
+        Ok(self.child(path)?)
     }
 
     fn handlers(&self) -> Option<&dyn Handlers> {

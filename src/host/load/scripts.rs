@@ -35,7 +35,8 @@ impl Loader<'_> {
         let loaded = match location.bytes {
             Some(bytes) if !location.is_other => self.stored(source, &bytes)?,
             _ => {
-                let path = Path::new(file.name()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let own = || Path::new(file.name()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let path = script::file_of(source).map_or_else(own, str::to_owned);
                 let (line, text) = (script.line(file), script.scalar.text.clone());
                 let main = ScriptSource { path, line, form: ScriptForm::Body, text };
                 let folder = Folder::new(&location.folder);

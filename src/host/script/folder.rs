@@ -78,6 +78,23 @@ impl Folder {
     /// # Errors
     /// Says why it cannot be read.
     pub(crate) fn read(&self, path: &str) -> Result<String, String> {
+        let bytes = self.bytes(path, SCRIPT_SOURCE_BYTES_MAX)?;
+        if bytes.len() > SCRIPT_SOURCE_BYTES_MAX {
+            return Err(format!("it has more than {SCRIPT_SOURCE_BYTES_MAX} bytes"));
+        }
+        text(bytes)
+    }
+
+    /// Returns whether there is such a file.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        Self::within(path).is_ok_and(|within| within == path) && self.root.join(path).is_file()
+    }
+
+    /// Reads a file, up to one byte more than it may have.
+    ///
+    /// # Errors
+    /// Says why it cannot be read.
+    pub(crate) fn bytes(&self, path: &str, bytes_max: usize) -> Result<Vec<u8>, String> {
         if path.contains(['\0', '\\']) || Self::within(path)? != path {
             return Err("its path is not one of a file below the workflow's folder".to_owned());
         }
@@ -93,13 +110,10 @@ impl Folder {
             return Err("it is no file".to_owned());
         }
         let mut bytes = Vec::new();
-        let most = SCRIPT_SOURCE_BYTES_MAX as u64 + 1;
+        let most = bytes_max as u64 + 1;
         let read = File::open(&file).and_then(|file| file.take(most).read_to_end(&mut bytes));
         read.map_err(|error| error.to_string())?;
-        if bytes.len() > SCRIPT_SOURCE_BYTES_MAX {
-            return Err(format!("it has more than {SCRIPT_SOURCE_BYTES_MAX} bytes"));
-        }
-        text(bytes)
+        Ok(bytes)
     }
 }
 

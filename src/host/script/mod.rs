@@ -21,7 +21,7 @@ use crate::guest::{
     ScriptError, ScriptForm, ScriptSource,
 };
 use crate::process::{Problem, Program as _};
-use crate::workflow::model::ScriptLanguage;
+use crate::workflow::model::{INLINE, ScriptLanguage};
 use crate::workflow::plan::{ScriptPlace, Unusable};
 use bytes::Bytes;
 use serde_json::Value;
@@ -206,6 +206,12 @@ pub(crate) fn place_in(folder: &Path, path: &Path, is_other: bool) -> Result<(Fo
             Ok((Folder::new(path.parent().unwrap_or(Path::new(".")))?, name.to_owned()))
         }
     }
+}
+
+/// The workflow file, among those that steps run, that has a script. `None` if it is the workflow's
+/// own, or the script is a file.
+pub(crate) fn file_of(source: &str) -> Option<&str> {
+    Some(source.strip_prefix(INLINE)?.rsplit_once('#')?.0)
 }
 
 fn bare(message: String) -> Unusable {

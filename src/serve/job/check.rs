@@ -4,7 +4,7 @@
 //! of low priority; each step is bounded by the limits of its run, and each run by a time.
 
 use super::{Progress, Worked};
-use crate::host::{ReplayOptions, Workflow};
+use crate::host::{ReplayOptions, RunManifest, Workflow};
 use crate::run::{Difference, Record, Replay};
 use crate::serve::access::Caller;
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
@@ -169,7 +169,9 @@ fn check_run(
     let is_other = manifest.as_ref().and_then(|manifest| manifest.notes.version).map(|version| version.row)
         != Some(version.version.row);
     let has_taken_over = records.first().and_then(Record::started).is_some_and(|started| &*started.entry == RETRY);
-    if has_taken_over && manifest.is_none_or(|manifest| manifest.source != version.version.source) {
+    let components = serde_json::from_str(&version.version.components).unwrap_or_default();
+    let is_same = |manifest: &RunManifest| manifest.has_text(&version.version.source, &components);
+    if has_taken_over && !manifest.as_ref().is_some_and(is_same) {
         return Some(unknown(run, "it is a retry: what it took over from another run has no steps to compare"));
     }
     compare(service, &version.workflow, run, &records, is_other, goes_on)

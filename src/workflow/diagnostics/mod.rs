@@ -33,6 +33,8 @@ pub struct Diagnostic {
     pub hint: Option<String>,
     /// The place in another file, if the cause is there.
     pub excerpt: Option<Excerpt>,
+    /// The places in the files between that one and this: each names the one before it.
+    pub through: Vec<Excerpt>,
 }
 
 /// A place in a file that belongs to a workflow.
@@ -44,6 +46,8 @@ pub struct Excerpt {
     pub text: String,
     /// The part of it.
     pub span: Span,
+    /// Other parts of it that belong to the problem, each with a label.
+    pub related: Vec<(Span, String)>,
 }
 
 impl Excerpt {
@@ -54,7 +58,8 @@ impl Excerpt {
         let rest = text[start..].lines().next().unwrap_or("");
         let within = rest.char_indices().nth(column.saturating_sub(1)).map_or(rest.len(), |(at, _)| at);
         let end = within + word_len(&rest[within..]);
-        Self { file: file.to_owned(), text: text.to_owned(), span: Span::new(start + within..start + end) }
+        let span = Span::new(start + within..start + end);
+        Self { file: file.to_owned(), text: text.to_owned(), span, related: Vec::new() }
     }
 }
 
@@ -72,7 +77,8 @@ impl Diagnostic {
     /// Makes a problem without a hint.
     #[must_use]
     pub fn new(code: &'static str, message: impl Into<String>, span: Span) -> Self {
-        Self { code, message: message.into(), span, related: Vec::new(), hint: None, excerpt: None }
+        let message = message.into();
+        Self { code, message, span, related: Vec::new(), hint: None, excerpt: None, through: Vec::new() }
     }
 
     /// Sets the hint.
@@ -164,6 +170,17 @@ impl Diagnostics {
         sorted.into_iter()
     }
 
+    /// The problems that were kept, and how many others there are.
+    pub(crate) fn into_kept(self) -> (Vec<Diagnostic>, usize) {
+        let sorted = self.iter().cloned().collect();
+        (sorted, self.dropped)
+    }
+
+    /// Counts problems that are not kept.
+    pub(crate) fn count_dropped(&mut self, dropped: usize) {
+        self.dropped += dropped;
+    }
+
     /// Writes the problems for people.
     #[must_use]
     pub fn render(&self, colours: bool) -> String {
@@ -172,8 +189,8 @@ impl Diagnostics {
 
     /// Writes the problems for programs: a JSON object with `file`, `count`, and `problems`:
     /// `code`, `message`, `hint` or null, `at` (`file`, `line`, `column`, `end-line`, `end-column`,
-    /// all from 1, `start-byte`, `end-byte`), `cause`, a place in another file, and `related`, if
-    /// there is any.
+    /// all from 1, `start-byte`, `end-byte`), `cause`, a place in another file, `through`, the
+    /// places of the files between, and `related`, if there is any.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
         render::to_json(self)

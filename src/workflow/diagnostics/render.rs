@@ -3,7 +3,7 @@
 use super::{Diagnostic, Diagnostics, Excerpt};
 use crate::base::text::steers;
 use crate::workflow::source::{Source, Span};
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
+use annotate_snippets::{Annotation, AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -32,17 +32,23 @@ fn group<'a>(source: &'a Source, problem: &'a Diagnostic) -> Group<'a> {
         snippet = snippet.annotation(AnnotationKind::Context.span(visible(source, *span)).label(label.as_str()));
     }
     let title = Level::ERROR.primary_title(escape(&problem.message)).id(problem.code);
-    let mut group = match &problem.excerpt {
-        Some(Excerpt { file, text, span }) => {
-            let cause = AnnotationKind::Primary.span(first_line(text, *span));
-            title.element(Snippet::source(shown(text)).path(escape(file)).annotation(cause)).element(snippet)
-        }
-        None => title.element(snippet),
-    };
+    let cause = problem.excerpt.iter().map(|cause| other(cause, AnnotationKind::Primary));
+    let through = problem.through.iter().map(|place| other(place, AnnotationKind::Context));
+    let mut group = title.elements(cause.chain(through)).element(snippet);
     if let Some(hint) = &problem.hint {
         group = group.element(Level::HELP.with_name("hint").message(escape(hint)));
     }
     group
+}
+
+/// A place in another file.
+fn other(Excerpt { file, text, span, related }: &Excerpt, kind: AnnotationKind) -> Snippet<'_, Annotation<'_>> {
+    let snippet = Snippet::source(shown(text)).path(escape(file)).annotation(kind.span(first_line(text, *span)));
+    let label = |(span, label): &'_ (Span, String)| (first_line(text, *span), label.clone());
+    related
+        .iter()
+        .map(label)
+        .fold(snippet, |snippet, (range, label)| snippet.annotation(AnnotationKind::Context.span(range).label(label)))
 }
 
 /// The part of a span to underline: its first line, without trailing blanks.
@@ -97,13 +103,11 @@ pub(super) fn to_json(problems: &Diagnostics) -> Value {
         .map(|problem| {
             let (code, message, hint) = (problem.code, &problem.message, &problem.hint);
             let mut value = json!({"code": code, "message": message, "hint": hint, "at": place(problem.span)});
-            if let Some(Excerpt { file, text, span }) = &problem.excerpt {
-                let source = Source::new(file, text);
-                let (start, end) = (source.position(span.start), source.position(span.end));
-                value["cause"] = json!({
-                    "file": file, "line": start.line, "column": start.column,
-                    "end-line": end.line, "end-column": end.column,
-                });
+            if let Some(cause) = &problem.excerpt {
+                value["cause"] = place_of(cause);
+            }
+            if !problem.through.is_empty() {
+                value["through"] = problem.through.iter().map(place_of).collect();
             }
             if !problem.related.is_empty() {
                 let related = problem.related.iter().map(|(span, label)| json!({"label": label, "at": place(*span)}));
@@ -113,4 +117,12 @@ pub(super) fn to_json(problems: &Diagnostics) -> Value {
         })
         .collect();
     json!({"file": problems.source.name(), "problems": list, "count": problems.count()})
+}
+
+fn place_of(Excerpt { file, text, span, .. }: &Excerpt) -> Value {
+    let source = Source::new(file, text);
+    let (start, end) = (source.position(span.start), source.position(span.end));
+    json!({
+        "file": file, "line": start.line, "column": start.column, "end-line": end.line, "end-column": end.column,
+    })
 }

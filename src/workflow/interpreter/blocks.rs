@@ -4,14 +4,14 @@
 //! ever, and those of the others from when they begin until they have ended. An index of a node
 //! means that node as long as its block lives; then the places are used again.
 
-use super::outcome::Origin;
+use super::outcome::{Origin, accept_inputs};
 use super::progress::FAILURES_REPORTED_MAX;
 use super::state::{NodeState, Stage, Status};
-use super::{Interpreter, ItemKey};
+use super::{Interpreter, ItemKey, WORKFLOW_DEPTH_MAX, kind};
 use crate::process::{Answer, Context, Problem, ProblemClass, Tag, problem};
 use crate::workflow::expression::Size;
-use crate::workflow::plan::{Action, Block, Node, Plan};
-use serde_json::Value;
+use crate::workflow::plan::{Action, Block, ChildWorkflow, Node, Plan};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -21,6 +21,10 @@ pub(super) const ROOT: usize = 0;
 
 /// What a node of a block is counted as, beside its results. About what it takes.
 const NODE_SIZE: Size = Size { bytes: 512, values: 4 };
+
+/// Most blocks within each other of which a run that repeats this one takes over parts: each is
+/// three levels of JSON, of the 128 that a value may have.
+const RECORDED_LEVELS_MAX: usize = 32;
 
 /// Steps that began together.
 #[derive(Debug)]
@@ -42,6 +46,19 @@ pub(super) struct BlockState {
     pub(super) keys: String,
     /// What it makes the run retain.
     kept: Size,
+    /// What its nodes see of the workflow, if it is one that a step runs.
+    pub(super) child: Option<Box<ChildScope>>,
+    /// The number of workflows that it is within, and of blocks.
+    depth: usize,
+    level: usize,
+}
+
+/// What the steps of a workflow that a step runs see of it.
+#[derive(Debug)]
+pub(super) struct ChildScope {
+    pub(super) inputs: Value,
+    /// `.run`.
+    pub(super) run: Value,
 }
 
 impl BlockState {
@@ -59,6 +76,9 @@ impl BlockState {
         self.ended == self.len
     }
 }
+
+/// Steps that an attempt runs, and what they see if they are those of another workflow.
+pub(super) type Chosen = (Arc<Block>, Option<Box<ChildScope>>);
 
 /// All blocks that live.
 #[derive(Default, Debug)]
@@ -104,6 +124,9 @@ impl Interpreter {
             path: String::new(),
             keys: String::new(),
             kept: Size::default(),
+            child: None,
+            depth: 0,
+            level: 0,
         };
         (Blocks { all: BTreeMap::from([(ROOT, root)]), free: BTreeMap::new(), next: ROOT + 1 }, nodes)
     }
@@ -148,8 +171,17 @@ impl Interpreter {
     }
 
     /// Begins the steps within an item.
-    pub(super) fn begin_block(&mut self, key: ItemKey, block: &Arc<Block>) -> Result<(), Problem> {
-        let kept = Size { bytes: NODE_SIZE.bytes * block.nodes.len(), values: NODE_SIZE.values * block.nodes.len() };
+    pub(super) fn begin_block(
+        &mut self,
+        key: ItemKey,
+        block: &Arc<Block>,
+        child: Option<Box<ChildScope>>,
+    ) -> Result<(), Problem> {
+        let nodes = block.nodes.len();
+        let mut kept = Size { bytes: NODE_SIZE.bytes * nodes, values: NODE_SIZE.values * nodes };
+        if let Some(child) = &child {
+            kept = kept + Size::of(&child.inputs) + Size::bytes(self.item(key).input.size());
+        }
         self.check_room(kept)?;
         self.retained += kept;
         let len = block.nodes.len();
@@ -167,6 +199,8 @@ impl Interpreter {
         let is_repeated = self.node(key.0).repeat.is_some();
         let item = if is_list { format!("[{}]", key.1) } else { String::new() };
         let number = self.item(key).known_failures;
+        let outer = self.block(key.0);
+        let (depth, level) = (outer.depth + usize::from(child.is_some()), outer.level + 1);
         let state = BlockState {
             base,
             len,
@@ -177,6 +211,9 @@ impl Interpreter {
             path: format!("{}{item}.", self.path(key.0)),
             keys: format!("{}/{number}/", self.key_path(key)),
             kept,
+            child,
+            depth,
+            level,
         };
         if !state.is_of_list {
             self.changed.extend(state.nodes());
@@ -360,10 +397,16 @@ impl Interpreter {
         self.block(index).is_of_list
     }
 
-    /// The steps that an attempt at an item runs. `None` if it runs none.
-    pub(super) fn chosen(&self, key: ItemKey) -> Result<Option<Arc<Block>>, Problem> {
+    /// The steps that an attempt at an item runs, and what they see if they are those of another
+    /// workflow. `None` if it runs none.
+    pub(super) fn chosen(&self, key: ItemKey) -> Result<Option<Chosen>, Problem> {
         match &self.node(key.0).action {
-            Action::Steps(block) => Ok(Some(Arc::clone(block))),
+            Action::Steps(block) => Ok(Some((Arc::clone(block), None))),
+            Action::Workflow { workflow, .. } => {
+                let child = Arc::clone(&self.plan.workflows[*workflow]);
+                let scope = self.child_scope(key, &child)?;
+                Ok(Some((Arc::clone(&child.block), Some(scope))))
+            }
             Action::Switch(cases) => {
                 for (number, case) in cases.iter().enumerate() {
                     let applies = match &case.condition {
@@ -375,13 +418,32 @@ impl Interpreter {
                         None => true,
                     };
                     if applies {
-                        return Ok(Some(Arc::clone(&case.block)));
+                        return Ok(Some((Arc::clone(&case.block), None)));
                     }
                 }
                 Ok(None)
             }
             _ => Ok(None),
         }
+    }
+
+    /// Checks the inputs of a workflow that an item runs, and how deep it is.
+    fn child_scope(&self, (index, item): ItemKey, child: &ChildWorkflow) -> Result<Box<ChildScope>, Problem> {
+        if self.block(index).depth >= WORKFLOW_DEPTH_MAX {
+            let detail = format!("`{}` would be more than {WORKFLOW_DEPTH_MAX} workflows deep", child.file);
+            let title = "A workflow runs within too many others";
+            return Err(Problem::new(kind::WORKFLOW_TOO_DEEP, title).with_detail(detail));
+        }
+        let running = self.nodes[index].running.as_ref().expect("invariant: items belong to a running node");
+        let with = format!("{}/with", self.node(index).pointer);
+        let inputs = accept_inputs(&child.inputs, &running.live[&item].input, Some(&with))?;
+        let run = json!({"id": self.run["id"], "name": &*child.name, "started": self.run["started"]});
+        Ok(Box::new(ChildScope { inputs, run }))
+    }
+
+    /// Whether what ended in a block is recorded for a run that repeats this one.
+    pub(super) fn is_recorded(&self, place: usize) -> bool {
+        self.blocks.get(place).level <= RECORDED_LEVELS_MAX
     }
 
     /// Returns whether an answer says that a call took longer than its step allows.

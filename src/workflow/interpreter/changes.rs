@@ -3,11 +3,20 @@
 use super::repeat::Comparison;
 use super::taken_over::PriorStep;
 use crate::workflow::plan::{Action, Block, Node, Plan, Template};
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// A step, and the list that it is in.
 type InList<'a> = (&'a [Arc<Node>], &'a Node);
+
+/// Pairs of workflows that steps run, and whether they do the same.
+#[derive(Default)]
+pub(super) struct SameWorkflows {
+    pairs: RefCell<BTreeMap<(usize, usize), bool>>,
+    /// Whether that is being found out.
+    is_deciding: Cell<bool>,
+}
 
 impl Comparison<'_> {
     /// The changed keys of a step, of those that its result depends on. A step comes with its list.
@@ -57,9 +66,42 @@ impl Comparison<'_> {
                 Vec::new()
             }
             (Action::Steps(_) | Action::Switch(_), now) => vec![now.key()],
+            (
+                Action::Workflow { workflow: former, with: former_with, .. },
+                Action::Workflow { workflow, with: now_with, .. },
+            ) => {
+                let is_same = self.is_same_workflow((*former, *workflow));
+                [(!is_same).then_some(now.key()), with(former_with, now_with)].into_iter().flatten().collect()
+            }
             (former, now) if former == now => Vec::new(),
             (_, now) => vec![now.key()],
         }
+    }
+
+    /// Returns whether two workflows that steps run do the same. They may run themselves: pairs are
+    /// the same until a difference is found.
+    fn is_same_workflow(&self, pair: (usize, usize)) -> bool {
+        let SameWorkflows { pairs, is_deciding } = &self.same;
+        let known = pairs.borrow().get(&pair).copied();
+        if known.is_some() || is_deciding.get() {
+            return *pairs.borrow_mut().entry(pair).or_insert(true);
+        }
+        pairs.borrow_mut().insert(pair, true);
+        is_deciding.set(true);
+        loop {
+            let before = pairs.borrow().clone();
+            for (&(former, now), _) in before.iter().filter(|(_, is_same)| **is_same) {
+                let (former_child, child) = (&self.former.plan.workflows[former], &self.plan.workflows[now]);
+                let is_same =
+                    former_child.inputs == child.inputs && self.is_same_block(&former_child.block, &child.block);
+                pairs.borrow_mut().insert((former, now), is_same);
+            }
+            if *pairs.borrow() == before {
+                break;
+            }
+        }
+        is_deciding.set(false);
+        pairs.borrow()[&pair]
     }
 
     /// Returns whether the steps within a step do the same.
@@ -85,7 +127,12 @@ impl Comparison<'_> {
         steps: &BTreeMap<String, PriorStep>,
     ) -> BTreeMap<String, PriorStep> {
         let mut kept = BTreeMap::new();
-        for (former, block) in former.action.blocks().zip(node.action.blocks()) {
+        let inputs = |plan: &'_ Plan, node: &Node| plan.workflow_of(&node.action).map(|child| child.inputs.clone());
+        if inputs(&self.former.plan, former) != inputs(self.plan, node) {
+            return kept;
+        }
+        let blocks = self.former.plan.blocks_of(&former.action).zip(self.plan.blocks_of(&node.action));
+        for (former, block) in blocks {
             let mut is_kept = vec![false; block.nodes.len()];
             for &index in &block.order {
                 let node = &block.nodes[index];

@@ -38,6 +38,8 @@
 //! - Steps within a step are a block: it begins with the attempt at an item, its nodes see what the
 //!   step sees and each other, and when all of them have ended, so has the attempt. It fails as the
 //!   first of them that failed, in the plan's order. A retry begins a new block; keys are the same.
+//! - The workflow of another file is a block too. Its nodes see its own inputs and steps, and
+//!   nothing of the step that runs it. It is at most [`WORKFLOW_DEPTH_MAX`] workflows deep.
 //!
 //! # Invariants
 //! - **I1** It is a pure function of plan, seed and events: no clock but the batch's time, no order
@@ -112,6 +114,9 @@ pub const VALUE_SIZE_MAX: Size = Size { bytes: 16 << 20, values: 1_000_000 };
 /// Largest state that a run retains of its steps. Arbitrary: at most about 400 MB of memory.
 pub const STATE_SIZE_MAX: Size = Size { bytes: 64 << 20, values: 4_000_000 };
 
+/// How deep workflows run within each other. Arbitrary.
+pub const WORKFLOW_DEPTH_MAX: usize = 16;
+
 /// The kinds of problem of workflows, beside those of [`crate::process::problem::kind`].
 pub mod kind {
     /// The inputs of the run do not fit their declarations.
@@ -130,6 +135,8 @@ pub mod kind {
     pub const BAD_DURATION: &str = "bad-duration";
     /// A step was repeated as often as it may be, and is not as its `repeat` wants it.
     pub const TOO_MANY_TURNS: &str = "too-many-turns";
+    /// A workflow that a step runs is within more others than allowed.
+    pub const WORKFLOW_TOO_DEEP: &str = "workflow-too-deep";
     /// The state that a run retains is larger than allowed.
     pub const STATE_TOO_LARGE: &str = "state-too-large";
 }
@@ -314,11 +321,11 @@ impl Interpreter {
 impl Process for Interpreter {
     fn init(&mut self, _: &mut Context<'_>, entry: &str, input: Payload) -> Result<(), Problem> {
         if entry != RETRY {
-            self.inputs = outcome::accept_inputs(&self.plan, &input)?;
+            self.inputs = outcome::accept_inputs(&self.plan.inputs, &input, None)?;
             return Ok(());
         }
         let RepeatInput { inputs, steps } = outcome::accept_repeated(&input)?;
-        self.inputs = outcome::accept_inputs(&self.plan, &Payload::json(&inputs))?;
+        self.inputs = outcome::accept_inputs(&self.plan.inputs, &Payload::json(&inputs), None)?;
         self.prior = steps;
         Ok(())
     }

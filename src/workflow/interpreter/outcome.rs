@@ -4,7 +4,8 @@ use super::blocks::ROOT;
 use super::state::{Failure, Status};
 use super::{Interpreter, RepeatInput, kind};
 use crate::process::{Context, Json, Payload, Problem, Status as StepStatus, problem};
-use crate::workflow::plan::{Node, Plan};
+use crate::workflow::model::Inputs;
+use crate::workflow::plan::Node;
 use serde_json::{Map, Value, json};
 
 /// Most nodes that the problem of a failed run names. Arbitrary.
@@ -15,9 +16,13 @@ const DATA_BYTES_MAX: usize = 64 << 10;
 /// JSON may have.
 const DATA_DEPTH_MAX: usize = 64;
 
-/// Checks a run's inputs and completes them.
-pub(super) fn accept_inputs(plan: &Plan, input: &Payload) -> Result<Value, Problem> {
-    let bad = |detail: String| Problem::new(kind::BAD_INPUT, "The inputs do not fit the workflow").with_detail(detail);
+/// Checks the inputs of a workflow and completes them. `with` is a JSON Pointer to where they come
+/// from, if it runs within another one.
+pub(super) fn accept_inputs(declared: &Inputs, input: &Payload, with: Option<&str>) -> Result<Value, Problem> {
+    let bad = |detail: String| {
+        let problem = Problem::new(kind::BAD_INPUT, "The inputs do not fit the workflow").with_detail(detail);
+        if let Some(with) = with { problem.with_data(&json!({"pointer": with})) } else { problem }
+    };
     let given = match input {
         Payload::Json(json) => match json.to_value() {
             Value::Object(given) => given,
@@ -26,11 +31,15 @@ pub(super) fn accept_inputs(plan: &Plan, input: &Payload) -> Result<Value, Probl
         },
         _ => return Err(bad("the inputs are JSON".to_owned())),
     };
-    plan.inputs.accept(given).map(Value::Object).map_err(|violations| {
+    declared.accept(given).map(Value::Object).map_err(|violations| {
         let lines: Vec<_> = violations.iter().map(|one| format!("{}: {}", one.pointer, one.message)).collect();
         let list: Vec<_> =
             violations.iter().map(|one| json!({"pointer": one.pointer, "message": one.message})).collect();
-        bad(lines.join("; ")).with_data(&json!({"violations": list}))
+        let mut data = json!({"violations": list});
+        if let Some(with) = with {
+            data["pointer"] = json!(with);
+        }
+        bad(lines.join("; ")).with_data(&data)
     })
 }
 

@@ -18,6 +18,7 @@
 //! one if an attempt is known not to have happened, the same if one may have. [`FormerKeys`] tells
 //! which of these keys are used again.
 
+use super::changes::SameWorkflows;
 use super::outcome::accept_inputs;
 use super::state::Status;
 use super::taken_over::{PriorStep, RepeatInput};
@@ -194,7 +195,8 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
         return Err(RepeatError::NotBegun(problem));
     }
     let inputs = Value::Object(repeating.inputs.clone());
-    let completed = accept_inputs(repeating.plan, &Payload::json(&inputs)).map_err(RepeatError::Inputs)?;
+    let completed =
+        accept_inputs(&repeating.plan.inputs, &Payload::json(&inputs), None).map_err(RepeatError::Inputs)?;
     let comparison = Comparison {
         former: &interpreter,
         plan: repeating.plan,
@@ -202,6 +204,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
         inputs: other_keys(&interpreter.inputs, &completed),
         substituted: repeating.substituted,
         from,
+        same: SameWorkflows::default(),
     };
     let is_same = repeating.plan.outputs == former.plan.outputs && comparison.inputs.is_empty();
     if is_same && comparison.reasons(false).iter().all(Option::is_none) {
@@ -259,6 +262,7 @@ pub(super) struct Comparison<'a> {
     inputs: BTreeSet<String>,
     pub(super) substituted: bool,
     from: Option<usize>,
+    pub(super) same: SameWorkflows,
 }
 
 impl Comparison<'_> {
@@ -323,7 +327,7 @@ impl Comparison<'_> {
                 // Steps within it may be as they were.
                 Some(RerunReason::Changed(keys))
                     if keys[..] == [node.action.key()]
-                        && node.action.blocks().next().is_some()
+                        && node.action.has_block()
                         && state.status != Status::Succeeded
                         && !node.uses_store() =>
                 {

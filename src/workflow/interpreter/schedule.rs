@@ -177,7 +177,7 @@ impl Interpreter {
                 self.budget.spend(action.templates().map(|one| one.expressions().max(1)).sum());
                 self.wait_for_signal(context, key, name, timeout.as_ref(), prompt.as_ref())
             }
-            Action::Uses { with, .. } | Action::Call { with, .. } => {
+            Action::Uses { with, .. } | Action::Call { with, .. } | Action::Workflow { with, .. } => {
                 self.budget.spend(with.expressions().max(1));
                 let limits = [context.init.limits.payload_bytes, node.limits.payload_bytes];
                 let limit = limits.into_iter().fold(super::STEP_BYTES_MAX as u64, u64::min);
@@ -302,7 +302,7 @@ impl Interpreter {
         item.timed_out = false;
         let (attempt, input, number) = (item.attempt, item.input.clone(), item.known_failures);
         item.origin = None;
-        if matches!(node.action, Action::Steps(_) | Action::Switch(_)) {
+        if node.action.has_block() {
             return self.launch_block(context, key);
         }
         let placement = Arc::new(Placement {
@@ -336,7 +336,8 @@ impl Interpreter {
             | Action::Signal { .. }
             | Action::Set(_)
             | Action::Steps(_)
-            | Action::Switch(_) => {
+            | Action::Switch(_)
+            | Action::Workflow { .. } => {
                 unreachable!("invariant: only guests and calls are queued")
             }
         });
@@ -362,7 +363,7 @@ impl Interpreter {
         state.attempts = state.attempts.max(attempt);
         self.changed.insert(key.0);
         let begun = match self.chosen(key) {
-            Ok(Some(block)) => self.begin_block(key, &block),
+            Ok(Some((block, child))) => self.begin_block(key, &block, child),
             Ok(None) => return self.turn_over(context.now, key, Value::Null),
             Err(problem) => Err(problem),
         };

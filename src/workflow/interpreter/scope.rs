@@ -43,9 +43,9 @@ impl Interpreter {
 
     fn scope_of<'a>(&'a self, steps: Vec<usize>, given: Given<'a>) -> Scope<'a> {
         let mut parts = vec![
-            ("inputs", Scope::Borrowed(&self.inputs)),
+            ("inputs", Scope::Borrowed(given.inputs)),
             ("steps", self.steps(steps.into_iter())),
-            ("run", Scope::Borrowed(&self.run)),
+            ("run", Scope::Borrowed(given.run)),
             ("error", Scope::Borrowed(given.error)),
         ];
         if let Some((item, index)) = given.item {
@@ -59,11 +59,16 @@ impl Interpreter {
         Scope::object(parts)
     }
 
-    /// What a node sees of the items that it is within. The steps that those depend on are added.
+    /// What a node sees of the items that it is within, as far as they are of the same workflow.
+    /// The steps that those depend on are added.
     fn given_outside(&self, node: usize, steps: &mut Vec<usize>) -> Given<'_> {
-        let mut given = Given { item: None, turn: None, error: &Value::Null };
+        let mut given = Given { inputs: &self.inputs, run: &self.run, item: None, turn: None, error: &Value::Null };
         let mut at = node;
         while let Some(outer) = self.outer(at) {
+            if let Some(child) = &self.block(at).child {
+                (given.inputs, given.run) = (&child.inputs, &child.run);
+                break;
+            }
             at = outer.0;
             steps.extend(self.needs(at));
             given.item = given.item.or_else(|| self.item_value(outer));
@@ -122,7 +127,7 @@ impl Interpreter {
         let mut steps: Vec<usize> = range.clone().collect();
         let given = match range.clone().next() {
             Some(first) => self.given_outside(first, &mut steps),
-            None => Given { item: None, turn: None, error: &Value::Null },
+            None => Given { inputs: &self.inputs, run: &self.run, item: None, turn: None, error: &Value::Null },
         };
         let scope = self.scope_of(steps, given);
         self.output_values(&block.outputs, &scope, &format!("{}/outputs", block.pointer))
@@ -154,6 +159,8 @@ impl Interpreter {
 /// What the steps within an item see of it.
 #[derive(Clone, Copy)]
 struct Given<'a> {
+    inputs: &'a Value,
+    run: &'a Value,
     item: Option<(&'a Value, usize)>,
     /// The result of the last turn, and the number of this one.
     turn: Option<(&'a Value, u32)>,

@@ -153,7 +153,7 @@ impl Interpreter {
             (prior != PriorStep::default()).then(|| (state.node.id.to_string(), prior))
         };
         let all: BTreeMap<_, _> = self.nodes_in(place).filter_map(prior).collect();
-        if all.is_empty() {
+        if all.is_empty() || !self.is_recorded(place) {
             return;
         }
         let size = all.values().fold(Size::default(), |size, prior| size + Size::of(&prior.output));

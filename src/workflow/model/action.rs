@@ -2,14 +2,13 @@
 
 use super::block::{BlockPlace, read_block, read_switch};
 use super::fields::{Fields, fixed_text, shorten, text};
-use super::names::check_source;
+use super::names::{check_source, check_workflow_file};
 use super::step::{ENTRY_DEFAULT, KEYS};
 use super::wait::read_wait;
 use super::{Action, Spanned, foreign_keys, script};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, plain};
 
-const ACTIONS: &[&str] = &["uses", "script", "call", "wait", "set", "steps", "switch"];
-const ACTIONS_LATER: &[&str] = &["workflow"];
+const ACTIONS: &[&str] = &["uses", "script", "call", "wait", "set", "steps", "switch", "workflow"];
 
 pub(super) fn read_action(
     fields: &Fields<'_>,
@@ -21,7 +20,7 @@ pub(super) fn read_action(
     let Some(entry) = found.first() else {
         // A key that was reported as misspelled is already the reason.
         let is_misspelled = fields.keys().any(is_action_in_other_words);
-        if fields.among(ACTIONS_LATER).is_empty() && !is_misspelled {
+        if !is_misspelled {
             let problem = Diagnostic::new("no-action", "the step does nothing", id.map_or(fields.span, |id| id.span));
             problems.push(problem.hint(format!("give it one of {}", one_of(ACTIONS.iter().copied()))));
         }
@@ -71,6 +70,11 @@ pub(super) fn read_action(
         "switch" => {
             let pointer = format!("{}/switch", place.pointer);
             read_switch(entry, BlockPlace { pointer: &pointer, ..place }, problems).map(Action::Switch)
+        }
+        "workflow" => {
+            let file = text(&entry.value, "workflow", problems)?;
+            let file = Spanned { value: file.to_owned(), span: entry.value.span };
+            check_workflow_file(&file, problems).then_some(Action::Workflow { file })
         }
         _ => Some(Action::Set(entry.value.clone())),
     }

@@ -116,6 +116,10 @@ pub(super) const STEP: ForeignKeys = &[
         "steps within a step go under `steps`; `needs` and references put them in order",
     ),
     (&["choice", "cases", "branches", "choose", "conditions"], "the cases go under `switch`"),
+    (
+        &["child", "child-workflow", "sub-workflow", "call-workflow", "subflow", "sub-dag", "template-ref", "flow"],
+        "the file of a workflow that a step runs goes under `workflow`: workflow: ./label.yaml",
+    ),
     (&["trigger", "trigger-rule", "run-if", "on"], "which outcomes of other steps let it start goes under `when`"),
 ];
 

@@ -301,6 +301,11 @@ pub enum Action {
     Steps(Block),
     /// Runs the steps of the first case that applies.
     Switch(Vec<Case>),
+    /// Runs the workflow of another file.
+    Workflow {
+        /// Its path, relative to the folder of the file that names it.
+        file: Spanned<String>,
+    },
 }
 
 /// What a person is shown who answers a wait.
@@ -326,6 +331,7 @@ impl Action {
             Self::Set(_) => "set",
             Self::Steps(_) => "steps",
             Self::Switch(_) => "switch",
+            Self::Workflow { .. } => "workflow",
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Checks of names, of how many there are, and of the sources that components are named by.
 
-use super::NAMES_MAX;
 use super::durations::NO_EXPRESSION;
 use super::fields::shorten;
 use super::script::INLINE;
+use super::{NAMES_MAX, ScriptLanguage, Spanned};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Node, Span};
 
@@ -45,6 +45,29 @@ pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -
             .hint("write it under `script`, or put it into a file: uses: ./program.js")
     } else if path.is_empty() || path.chars().any(char::is_control) {
         Diagnostic::new("source", "not a path", span)
+    } else {
+        return true;
+    };
+    problems.push(problem);
+    false
+}
+
+/// Checks the path of a workflow file that a step runs.
+pub(super) fn check_workflow_file(file: &Spanned<String>, problems: &mut Diagnostics) -> bool {
+    let path = file.value.as_str();
+    let refused = |message: String| Diagnostic::new("source", message, file.span);
+    let is_component = path.ends_with(".wasm") || ScriptLanguage::of(path).is_some();
+    let problem = if path.contains("${") {
+        refused("a workflow cannot be chosen by an expression: it must be known before anything runs".to_owned())
+            .hint("use one step for each workflow, each with an `if`, or a `switch`")
+    } else if path.contains("://") {
+        refused(format!("`{}` is no path of a file", shorten(path)))
+            .hint("give the path of a file that is below the workflow's folder: workflow: ./label.yaml")
+    } else if is_component {
+        refused(format!("`{}` is no workflow file", shorten(path)))
+            .hint(format!("components and scripts are run with `uses`: uses: {}", shorten(path)))
+    } else if path.is_empty() || path.contains('#') || path.chars().any(char::is_control) {
+        refused("not a path of a workflow file".to_owned()).hint("workflow: ./label.yaml")
     } else {
         return true;
     };

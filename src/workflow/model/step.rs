@@ -27,6 +27,7 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
         "set",
         "steps",
         "switch",
+        "workflow",
         "outputs",
         "entry",
         "needs",
@@ -43,7 +44,6 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
         "allow",
     ],
     later: &[
-        ("workflow", "until then, write its steps here, or let a guest spawn others: docs/guests.md"),
         ("compensate", "until then, write a step that undoes it: needs: [ this-step ], when: failed"),
         ("cache", "until then, `retry` and `fork` reuse the results of a run"),
         (
@@ -60,9 +60,9 @@ pub(crate) const ENTRY_DEFAULT: &str = "run";
 const ONLY_WITH: &[(&str, &[&str])] = &[
     ("entry", &["uses"]),
     ("limits", &["uses", "script"]),
-    ("with", &["uses", "script", "call"]),
-    ("retry", &["uses", "script", "call", "steps", "switch"]),
-    ("timeout", &["uses", "script", "call", "steps", "switch"]),
+    ("with", &["uses", "script", "call", "workflow"]),
+    ("retry", &["uses", "script", "call", "steps", "switch", "workflow"]),
+    ("timeout", &["uses", "script", "call", "steps", "switch", "workflow"]),
     ("allow", &["uses", "script", "call"]),
     ("outputs", &["steps"]),
 ];
@@ -141,10 +141,20 @@ fn check_belonging(fields: &Fields<'_>, action: &Action, problems: &mut Diagnost
         {
             let message = format!("`{key}` has no effect with `{}`", action.key());
             let hint = timeout_of_signal(entry, action)
+                .or_else(|| within_file(key, action))
                 .unwrap_or_else(|| format!("it is valid with {}", one_of(actions.iter().copied())));
             problems.push(Diagnostic::new("key-not-here", message, entry.key_span).hint(hint));
         }
     }
+}
+
+/// The hint for a key that is written in the file of the workflow that a step runs.
+fn within_file(key: &str, action: &Action) -> Option<String> {
+    let is_within = matches!(action, Action::Workflow { .. }) && ["allow", "limits", "outputs"].contains(&key);
+    is_within.then(|| match key {
+        "outputs" => "write `outputs` in the file that it runs: they are the output of this step".to_owned(),
+        _ => format!("write `{key}` in the file that it runs: each of its steps has its own"),
+    })
 }
 
 fn check_list(node: &Node, problems: &mut Diagnostics) {

@@ -1,31 +1,97 @@
 //! Builds the plan from the model.
 
+use super::children::{ChildFile, Children, InFile};
 use super::edges::Edges;
 use super::environment::Environment;
 use super::expressions::{Dependency, TemplateReader};
 use super::hints;
 use super::references::{ExpressionSite, KnownNames, ListNames, unknown_need};
 use super::template::Template;
-use super::{Action, Block, Case, Node, PLAN_VERSION, Plan, Repeat, calls, components, concurrency, schedules};
+use super::{
+    Action, Block, Case, ChildWorkflow, Node, PLAN_VERSION, Plan, Repeat, calls, components, concurrency, schedules,
+};
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::Jq;
-use crate::workflow::model::{self, ENTRY_DEFAULT, INLINE, PARALLEL_DEFAULT, Step, When, Workflow};
+use crate::workflow::model::{self, ENTRY_DEFAULT, PARALLEL_DEFAULT, Step, When, Workflow};
 use crate::workflow::syntax::{self, Source};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// Builds the plan. `None` if the file has problems; they are in `problems`.
+/// Builds the plan. `None` if a file has problems; they are in `problems`, of the file itself and
+/// the others.
 pub(super) fn build(
     workflow: &Workflow,
     source: &Source,
+    children: &Children,
     jq: &Jq,
     environment: &dyn Environment,
-    problems: &mut Diagnostics,
+    (problems, theirs): (&mut Diagnostics, &mut [Diagnostics]),
 ) -> Option<Plan> {
-    let components = components::find(workflow, source, environment, problems);
+    let mut found = components::Found::default();
+    let own = InFile { children, at: None };
+    let mut concurrency = None;
+    let block = read_file((workflow, source, own), jq, environment, (&mut found, problems), |templates| {
+        schedules::check(workflow, jq, templates.problems);
+        concurrency = concurrency::read(workflow, templates);
+    });
+    let read = |((at, file), problems): ((usize, &ChildFile), &mut Diagnostics)| {
+        let workflow = file.workflow.as_ref()?;
+        let in_file = InFile { children, at: Some(at) };
+        let read = (workflow, &file.source, in_file);
+        let block = read_file(read, jq, environment, (&mut found, problems), |_| {})?;
+        Some(Arc::new(ChildWorkflow {
+            file: file.path.clone(),
+            name: workflow.name.as_deref().unwrap_or_else(|| stem(&file.path)).into(),
+            inputs: workflow.inputs.clone(),
+            block: Arc::new(Block { pointer: in_file.pointer(""), ..block }),
+            ignored: ignored(workflow),
+        }))
+    };
+    let workflows: Vec<_> = children.files.iter().enumerate().zip(theirs.iter_mut()).map(read).collect();
+    if !problems.is_empty() || theirs.iter().any(|theirs| !theirs.is_empty()) {
+        return None;
+    }
+    let Block { nodes, order, outputs, .. } = block?;
+    let name = workflow.name.as_deref().unwrap_or_else(|| stem(source.name()));
+    Some(Plan {
+        version: PLAN_VERSION,
+        name: name.into(),
+        inputs: workflow.inputs.clone(),
+        components: found.components,
+        nodes,
+        order,
+        outputs,
+        durability: workflow.durability,
+        schedule: workflow.schedule.as_ref().map(|schedule| schedule.spec.clone()),
+        concurrency,
+        workflows: workflows.into_iter().collect::<Option<_>>()?,
+    })
+}
+
+/// The keys of a file that mean nothing for a workflow within another.
+fn ignored(workflow: &Workflow) -> Vec<String> {
+    let keys = [
+        ("schedule", workflow.schedule.is_some()),
+        ("concurrency", workflow.concurrency.is_some()),
+        ("durability", workflow.durability != model::Durability::default()),
+    ];
+    keys.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key.to_owned()).collect()
+}
+
+/// Reads the steps and outputs of a file; `other` reads what else has expressions. `None` if there
+/// is a problem.
+fn read_file<'a>(
+    (workflow, source, in_file): (&'a Workflow, &'a Source, InFile<'a>),
+    jq: &'a Jq,
+    environment: &dyn Environment,
+    (found, problems): (&mut components::Found, &'a mut Diagnostics),
+    other: impl FnOnce(&mut TemplateReader<'a>),
+) -> Option<Block> {
+    components::find((workflow, source, in_file), environment, found, problems);
     if let Some(handlers) = environment.handlers() {
         calls::check(workflow, handlers, problems);
+        in_file.check_inputs(workflow, handlers, problems);
     }
     let within = workflow.all_steps().filter_map(|step| Some((step.id.value.as_str(), step.path.rsplit_once('.')?.0)));
     let names = KnownNames { inputs: &workflow.inputs, lists: Vec::new(), within: within.collect(), hints: true };
@@ -37,27 +103,11 @@ pub(super) fn build(
         dependencies: Vec::new(),
         expressions: 0,
         outer: ExpressionSite::OUTPUTS,
+        in_file,
     };
     let block = read_block(&workflow.steps, &workflow.unread, workflow.outputs.as_ref(), workflow, &mut templates);
-    schedules::check(workflow, jq, templates.problems);
-    let concurrency = concurrency::read(workflow, &mut templates);
-    if !problems.is_empty() {
-        return None;
-    }
-    let Block { nodes, order, outputs, .. } = block?;
-    let name = workflow.name.as_deref().unwrap_or_else(|| stem(source.name()));
-    Some(Plan {
-        version: PLAN_VERSION,
-        name: name.into(),
-        inputs: workflow.inputs.clone(),
-        components,
-        nodes,
-        order,
-        outputs,
-        durability: workflow.durability,
-        schedule: workflow.schedule.as_ref().map(|schedule| schedule.spec.clone()),
-        concurrency,
-    })
+    other(&mut templates);
+    block
 }
 
 /// The name of a workflow without `name`: its file's name without the extension.
@@ -81,7 +131,8 @@ fn read_block<'a>(
         templates.problems.push(problem.hint("`.steps` has both, so their ids must differ"));
     }
     let ids: Vec<&str> = steps.iter().map(|step| step.id.value.as_str()).collect();
-    templates.names.lists.push(ListNames { steps: ids.clone(), unread });
+    let gives = steps.iter().map(|step| templates.in_file.outputs(step)).collect();
+    templates.names.lists.push(ListNames { steps: ids.clone(), unread, gives });
     let mut list = List { edges: Edges::new(ids.len()), outside: before, depth: templates.names.lists.len() - 1 };
     let read = |(index, step): (usize, &'a Step)| read_step(index, step, workflow, templates, &mut list);
     let parts: Vec<_> = steps.iter().enumerate().map(read).collect();
@@ -93,7 +144,8 @@ fn read_block<'a>(
         return None;
     }
     let parts: Vec<StepTemplates> = parts.into_iter().collect::<Option<_>>()?;
-    let make = |(index, (step, parts))| Arc::new(make_node(step, parts, edges.of(index), workflow));
+    let in_file = templates.in_file;
+    let make = |(index, (step, parts))| Arc::new(make_node(step, parts, edges.of(index), (workflow, in_file)));
     let nodes = steps.iter().zip(parts).enumerate().map(make).collect();
     Some(Block { pointer: String::new(), nodes, order: edges.order(), outputs: outputs? })
 }
@@ -133,12 +185,12 @@ fn read_step<'a>(
         || step.with.as_ref().map_or(Some(Template::Literal(Value::Null)), |node| templates.value(node, each));
     let action = match &step.action {
         model::Action::Uses { component, entry } => with().map(|with| Action::Uses {
-            component: component.value.as_str().into(),
+            component: templates.in_file.component(workflow, &component.value).into(),
             entry: entry.value.as_str().into(),
             with,
         }),
         model::Action::Script(_) => with().map(|with| Action::Uses {
-            component: format!("{INLINE}{}", step.path).into(),
+            component: templates.in_file.inline(step).into(),
             entry: ENTRY_DEFAULT.into(),
             with,
         }),
@@ -169,6 +221,10 @@ fn read_step<'a>(
             let cases: Vec<_> = cases.iter().map(read).collect();
             cases.into_iter().collect::<Option<_>>().map(Action::Switch)
         }
+        // A file that could not be read is reported already.
+        model::Action::Workflow { file } => with()
+            .zip(templates.in_file.child(&file.value))
+            .map(|(with, (at, child))| Action::Workflow { workflow: at, with, stores: child.stores }),
     };
     let repeat = step.repeat.as_ref().map(|repeat| read_repeat(repeat, templates, each));
     add_edges(index, step, templates, list);
@@ -205,7 +261,7 @@ fn read_inner<'a>(
     let outer = std::mem::replace(&mut templates.outer, site);
     let read = read_block(&block.steps, &block.unread, block.outputs.as_ref(), workflow, templates);
     templates.outer = outer;
-    let pointer = block.pointer.strip_suffix("/steps").unwrap_or_default().to_owned();
+    let pointer = templates.in_file.pointer(block.pointer.strip_suffix("/steps").unwrap_or_default());
     read.map(|read| Block { pointer, ..read })
 }
 
@@ -284,12 +340,17 @@ fn read_outputs(
     outputs.into_iter().collect()
 }
 
-fn make_node(step: &Step, parts: StepTemplates, needs: Vec<usize>, workflow: &Workflow) -> Node {
+fn make_node(
+    step: &Step,
+    parts: StepTemplates,
+    needs: Vec<usize>,
+    (workflow, in_file): (&Workflow, InFile<'_>),
+) -> Node {
     let StepTemplates { action, condition, for_each, repeat } = parts;
     let mut limits = Limits::default();
     workflow.defaults.limits.apply(&mut limits);
-    if let Action::Uses { component, .. } = &action
-        && let Some(declared) = workflow.components.iter().find(|declared| *declared.name.value == **component)
+    if let model::Action::Uses { component, .. } = &step.action
+        && let Some(declared) = workflow.components.iter().find(|declared| declared.name.value == component.value)
     {
         declared.limits.apply(&mut limits);
     }
@@ -300,10 +361,10 @@ fn make_node(step: &Step, parts: StepTemplates, needs: Vec<usize>, workflow: &Wo
     });
     let acts = matches!(action, Action::Uses { .. } | Action::Call { .. });
     let defaults = acts.then_some(&workflow.defaults);
-    let acts = acts || matches!(action, Action::Steps(_) | Action::Switch(_));
+    let acts = acts || action.has_block();
     Node {
         id: step.id.value.as_str().into(),
-        pointer: step.pointer.clone(),
+        pointer: in_file.pointer(&step.pointer),
         needs,
         condition,
         when: step.when,

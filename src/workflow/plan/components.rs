@@ -2,25 +2,24 @@
 
 use super::Component;
 use super::arguments::Argument;
+use super::children::InFile;
 use super::environment::{Environment, ResolvedComponent, ScriptPlace, Unusable};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, Excerpt, all_of, closest};
-use crate::workflow::model::{Action, ENTRY_DEFAULT, INLINE, InlineScript, ScriptLanguage, Spanned, Workflow, shorten};
+use crate::workflow::model::{Action, ENTRY_DEFAULT, InlineScript, ScriptLanguage, Spanned, Workflow, shorten};
 use crate::workflow::syntax::Source;
 use std::collections::BTreeMap;
 
 /// Most entry points that a hint lists. Arbitrary.
 const ENTRIES_SHOWN_MAX: usize = 20;
 
-/// Finds the components of the workflow, declared ones first, then in the order of first use.
+/// Finds the components of a file, declared ones first, then in the order of first use.
 pub(super) fn find(
-    workflow: &Workflow,
-    file: &Source,
+    (workflow, file, in_file): (&Workflow, &Source, InFile<'_>),
     environment: &dyn Environment,
+    found: &mut Found,
     problems: &mut Diagnostics,
-) -> Vec<Component> {
+) {
     environment.announce(&sources(workflow));
-    let mut found = Found { components: Vec::new(), file };
-    let mut known: BTreeMap<&str, ResolvedComponent> = BTreeMap::new();
     for declared in &workflow.components {
         let name = declared.name.value.as_str();
         let (resolved, span) = if declared.folders.is_empty() {
@@ -31,45 +30,46 @@ pub(super) fn find(
             (resolved.map_err(|(why, _)| why), span)
         };
         let source = Spanned { value: declared.key(), span };
-        known.insert(name, found.add(name, &source, None, resolved, problems));
+        found.add(&in_file.component(workflow, name), &source, None, (resolved, file), problems);
     }
     for step in workflow.all_steps() {
         let (component, entry) = match &step.action {
             Action::Uses { component, entry } => (component, entry),
             Action::Script(script) => {
-                let name = Spanned { value: format!("{INLINE}{}", step.path), span: script.span };
+                let name = Spanned { value: in_file.inline(step), span: script.span };
                 let resolved = environment.script(&name.value, script, file);
-                found.add(&name.value, &name, Some(script), resolved, problems);
+                found.add(&name.value, &name, Some(script), (resolved, file), problems);
                 continue;
             }
             _ => continue,
         };
-        let name = component.value.as_str();
-        if !known.contains_key(name) {
+        let name = in_file.component(workflow, &component.value);
+        if !workflow.components.iter().any(|declared| declared.name.value == component.value) {
             if workflow.unread_components.contains(&component.value) {
                 continue;
             }
-            if !is_source(name) {
+            if !is_source(&name) {
                 let wants_hint = !problems.is_full();
                 problems.push(unknown(component, workflow, environment, wants_hint));
                 continue;
             }
-            let resolved = environment.component(name);
-            known.insert(name, found.add(name, component, None, resolved, problems));
         }
-        if let Some(ResolvedComponent { entries: Some(entries), name: called, .. }) = known.get(name)
+        if !found.known.contains_key(&name) {
+            let resolved = environment.component(&name);
+            found.add(&name, component, None, (resolved, file), problems);
+        }
+        if let Some(ResolvedComponent { entries: Some(entries), name: called, .. }) = found.known.get(&name)
             && !entries.contains(&entry.value)
         {
-            let name = called.as_deref().unwrap_or(name);
+            let name = called.as_deref().unwrap_or(&component.value);
             problems.push(unknown_entry(name, entry, entries, entry.span == component.span));
         }
-        if let Some(ResolvedComponent { input: Some(schema), .. }) = known.get(name)
+        if let Some(ResolvedComponent { input: Some(schema), .. }) = found.known.get(&name)
             && let (Some(handlers), Some(with)) = (environment.handlers(), &step.with)
         {
             Argument { handler: component, handlers }.check(with, schema, problems);
         }
     }
-    found.components
 }
 
 /// The sources of the components that the workflow uses, each once.
@@ -89,23 +89,25 @@ fn sources(workflow: &Workflow) -> Vec<&str> {
     sources
 }
 
-/// The components that were found so far.
-struct Found<'a> {
-    components: Vec<Component>,
-    file: &'a Source,
+/// The components that were found so far, of all files.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) components: Vec<Component>,
+    /// By name, those that cannot be used too.
+    known: BTreeMap<String, ResolvedComponent>,
 }
 
-impl Found<'_> {
+impl Found {
     /// Adds a component, or reports why it cannot be used.
     fn add(
         &mut self,
         name: &str,
         source: &Spanned<String>,
         inline: Option<&InlineScript>,
-        resolved: Result<ResolvedComponent, Unusable>,
+        (resolved, in_source): (Result<ResolvedComponent, Unusable>, &Source),
         problems: &mut Diagnostics,
-    ) -> ResolvedComponent {
-        match resolved {
+    ) {
+        let found = match resolved {
             Ok(found) => {
                 let (digest, content) = (found.digest.clone(), found.content.clone());
                 self.components.push(Component { name: name.into(), source: source.value.clone(), digest, content });
@@ -120,13 +122,14 @@ impl Found<'_> {
                         problem.excerpt(Excerpt::at(&file, &text, line, column))
                     }
                     (Some(ScriptPlace { text: None, line, column, .. }), Some(script)) => {
-                        Diagnostic { span: script.span_at(self.file, line, column), ..problem }
+                        Diagnostic { span: script.span_at(in_source, line, column), ..problem }
                     }
                     _ => problem,
                 });
                 ResolvedComponent::default()
             }
-        }
+        };
+        self.known.insert(name.to_owned(), found);
     }
 }
 

@@ -80,6 +80,15 @@ pub trait Environment {
         Ok(ResolvedComponent::default())
     }
 
+    /// Reads another workflow file, by its path below the workflow's folder.
+    ///
+    /// # Errors
+    /// Says why it cannot be read.
+    fn workflow(&self, path: &str) -> Result<Source, Unusable> {
+        let _ = path;
+        Err(Unusable::from(("no other file can be read here".to_owned(), None)))
+    }
+
     /// The handlers that calls reach. `None` if calls and grants are not checked.
     fn handlers(&self) -> Option<&dyn Handlers>;
 }

@@ -1,6 +1,7 @@
 //! Turns the values of the file into templates, and checks every expression on the way: that it
 //! compiles, and that what it reads can exist at its site.
 
+use super::children::InFile;
 use super::hints::{self, BadExpression};
 use super::references::{ExpressionSite, KnownNames, ReferenceTarget};
 use super::template::{Template, Text};
@@ -32,6 +33,8 @@ pub(super) struct TemplateReader<'a> {
     pub(super) expressions: usize,
     /// The site of the step whose steps are read.
     pub(super) outer: ExpressionSite,
+    /// The file.
+    pub(super) in_file: InFile<'a>,
 }
 
 /// Most expressions of a file. Arbitrary: each is compiled before anything runs.

@@ -25,8 +25,12 @@ pub(super) fn draw(plan: &Plan, style: GraphStyle) -> String {
 }
 
 /// The action of a node in a few words.
-pub(super) fn describe(node: &Node) -> String {
+pub(super) fn describe(plan: &Plan, node: &Node) -> String {
     let action = match &node.action {
+        Action::Workflow { .. } => {
+            let file = plan.workflow_of(&node.action).map_or("", |child| &child.file);
+            format!("workflow {}", shorten(file))
+        }
         Action::Uses { .. } if node.action.key() == "script" => "script".to_owned(),
         Action::Uses { component, entry, .. } if &**entry == "run" => format!("uses {component}"),
         Action::Uses { component, entry, .. } => format!("uses {component} ({entry})"),
@@ -65,7 +69,7 @@ fn mermaid(plan: &Plan) -> String {
     let escape = |text: &str| text.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
     let mut out = "flowchart TD\n".to_owned();
     for (index, node) in plan.nodes.iter().enumerate() {
-        let _ = writeln!(out, "  n{index}[\"{}<br/>{}\"]", escape(&node.id), escape(&describe(node)));
+        let _ = writeln!(out, "  n{index}[\"{}<br/>{}\"]", escape(&node.id), escape(&describe(plan, node)));
     }
     for (index, node) in plan.nodes.iter().enumerate() {
         for need in &node.needs {
@@ -80,7 +84,7 @@ fn dot(plan: &Plan) -> String {
     let escape = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let mut out = format!("digraph \"{}\" {{\n  node [shape=box];\n", escape(&plan.name));
     for (index, node) in plan.nodes.iter().enumerate() {
-        let _ = writeln!(out, "  n{index} [label=\"{}\\n{}\"];", escape(&node.id), escape(&describe(node)));
+        let _ = writeln!(out, "  n{index} [label=\"{}\\n{}\"];", escape(&node.id), escape(&describe(plan, node)));
     }
     for (index, node) in plan.nodes.iter().enumerate() {
         for need in &node.needs {
@@ -100,7 +104,7 @@ fn text(plan: &Plan) -> String {
         let _ = writeln!(out, "stage {stage}");
         for index in plan.order.iter().filter(|index| stages[**index] == stage) {
             let node = &plan.nodes[*index];
-            let _ = write!(out, "  {:width$}  {}", node.id, describe(node));
+            let _ = write!(out, "  {:width$}  {}", node.id, describe(plan, node));
             if !node.needs.is_empty() {
                 let needs: Vec<&str> = node.needs.iter().map(|need| &*plan.nodes[*need].id).collect();
                 let when = label(node.when).map_or(String::new(), |when| format!(" (when {when})"));

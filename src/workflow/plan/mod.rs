@@ -18,6 +18,7 @@
 mod arguments;
 mod build;
 mod calls;
+mod children;
 mod components;
 mod concurrency;
 mod edges;
@@ -26,6 +27,7 @@ mod expressions;
 mod graph;
 mod hints;
 mod load;
+mod paths;
 mod references;
 mod schedules;
 mod template;
@@ -38,11 +40,12 @@ use super::model::{Durability, INLINE, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
 use crate::workflow::schedule::ScheduleSpec;
+pub use children::{WORKFLOW_FILES_BYTES_MAX, WORKFLOW_FILES_MAX, WORKFLOW_FILES_STEPS_MAX};
 pub use concurrency::Concurrency;
 pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, Unchecked, Unusable};
 pub use graph::GraphStyle;
 pub use load::load;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use template::{Reads, Template, Text};
 pub use warnings::Warning;
@@ -76,6 +79,27 @@ pub struct Plan {
     /// How many of its runs are stepped at one time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub concurrency: Option<Concurrency>,
+    /// The workflows that steps run, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub workflows: Vec<Arc<ChildWorkflow>>,
+}
+
+/// A workflow that steps of another one run. Its components are among those of the plan.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct ChildWorkflow {
+    /// Its file, below the folder of the workflow: `stock/label.yaml`. JSON Pointers into it begin
+    /// with that and `#`.
+    pub file: String,
+    /// `name:`, or the file's name without its extension.
+    pub name: Arc<str>,
+    /// The declared inputs.
+    pub inputs: Inputs,
+    /// Its steps and outputs.
+    pub block: Arc<Block>,
+    /// Keys of the file that have no effect in a workflow that another one runs.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub ignored: Vec<String>,
 }
 
 /// A component that nodes run.
@@ -215,6 +239,16 @@ pub enum Action {
     Steps(Arc<Block>),
     /// Runs the steps of the first case that applies.
     Switch(Vec<Case>),
+    /// Runs another workflow.
+    Workflow {
+        /// Its index in [`Plan::workflows`].
+        workflow: usize,
+        /// Its inputs.
+        with: Template,
+        /// Whether one of its steps may use the run's store `kv`.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        stores: bool,
+    },
 }
 
 impl Action {
@@ -229,10 +263,17 @@ impl Action {
             Self::Set(_) => "set",
             Self::Steps(_) => "steps",
             Self::Switch(_) => "switch",
+            Self::Workflow { .. } => "workflow",
         }
     }
 
-    /// The lists of steps within it.
+    /// Returns whether it runs steps of its own.
+    #[must_use]
+    pub fn has_block(&self) -> bool {
+        matches!(self, Self::Steps(_) | Self::Switch(_) | Self::Workflow { .. })
+    }
+
+    /// The lists of steps within it that are in the same file; [`Plan::blocks_of`] has all.
     pub fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
         let (one, cases) = match self {
             Self::Steps(block) => (Some(block), &[][..]),
@@ -245,7 +286,7 @@ impl Action {
     /// Its templates, without those of steps within it.
     pub(in crate::workflow) fn templates(&self) -> impl Iterator<Item = &Template> {
         let all: [Option<&Template>; 3] = match self {
-            Self::Uses { with, .. } | Self::Call { with, .. } => [Some(with), None, None],
+            Self::Uses { with, .. } | Self::Call { with, .. } | Self::Workflow { with, .. } => [Some(with), None, None],
             Self::Wait(template) | Self::Until(template) | Self::Set(template) => [Some(template), None, None],
             Self::Signal { name, timeout, prompt } => [Some(name), timeout.as_ref(), prompt.as_ref()],
             Self::Steps(_) | Self::Switch(_) => [None, None, None],
@@ -260,7 +301,11 @@ impl Node {
     /// by a grant to its guest.
     #[must_use]
     pub fn uses_store(&self) -> bool {
-        let calls = matches!(&self.action, Action::Call { handler, .. } if **handler == *KV);
+        let calls = match &self.action {
+            Action::Call { handler, .. } => **handler == *KV,
+            Action::Workflow { stores, .. } => *stores,
+            _ => false,
+        };
         let within = || self.action.blocks().flat_map(|block| &block.nodes).any(|node| node.uses_store());
         calls || self.grants.of(KV).is_some() || within()
     }
@@ -338,14 +383,37 @@ impl Plan {
             return Err(format!("the plan has version {}; this release runs version {PLAN_VERSION}", plan.version));
         }
         check_order(&plan.nodes, &plan.order)?;
+        for child in &plan.workflows {
+            check_order(&child.block.nodes, &child.block.order)?;
+        }
+        let is_there = |node: &Node| match node.action {
+            Action::Workflow { workflow, .. } => workflow < plan.workflows.len(),
+            _ => true,
+        };
+        if let Some(node) = plan.all_nodes().find(|node| !is_there(node)) {
+            return Err(format!("the step `{}` runs a workflow that the plan does not have", node.id));
+        }
         Ok(plan)
     }
 
-    /// All nodes: each before those within it, otherwise in file order.
+    /// All nodes: each before those within it, otherwise in file order; those of other files after
+    /// those of the workflow's own.
     pub fn all_nodes(&self) -> impl Iterator<Item = &Node> {
         let mut all = Vec::new();
         add_all(&self.nodes, &mut all);
+        self.workflows.iter().for_each(|child| add_all(&child.block.nodes, &mut all));
         all.into_iter()
+    }
+
+    /// The workflow that an action runs.
+    #[must_use]
+    pub fn workflow_of(&self, action: &Action) -> Option<&Arc<ChildWorkflow>> {
+        if let Action::Workflow { workflow, .. } = action { self.workflows.get(*workflow) } else { None }
+    }
+
+    /// The lists of steps within an action, that of the workflow that it runs too.
+    pub fn blocks_of<'a>(&'a self, action: &'a Action) -> impl Iterator<Item = &'a Arc<Block>> {
+        action.blocks().chain(self.workflow_of(action).map(|child| &child.block))
     }
 
     /// How much of a run survives its host.
@@ -362,27 +430,16 @@ impl Plan {
         for part in path.split('.') {
             let id = part.split('[').next()?;
             let node = lists.into_iter().flatten().find(|node| *node.id == *id)?;
-            lists = node.action.blocks().map(|block| &block.nodes).collect();
+            lists = self.blocks_of(&node.action).map(|block| &block.nodes).collect();
             found = Some(&**node);
         }
         found
     }
 
-    /// The paths of the nodes that run for each item of a list.
+    /// Returns whether the node with a path runs for each item of a list.
     #[must_use]
-    pub fn lists(&self) -> BTreeSet<String> {
-        fn add(nodes: &[Arc<Node>], prefix: &str, lists: &mut BTreeSet<String>) {
-            for node in nodes {
-                let path = format!("{prefix}{}", node.id);
-                node.action.blocks().for_each(|block| add(&block.nodes, &format!("{path}."), lists));
-                if node.for_each.is_some() {
-                    lists.insert(path);
-                }
-            }
-        }
-        let mut lists = BTreeSet::new();
-        add(&self.nodes, "", &mut lists);
-        lists
+    pub fn is_list(&self, path: &str) -> bool {
+        self.node(path).is_some_and(|node| node.for_each.is_some())
     }
 
     /// Returns whether a node waits, or may wait, for signals of this name. Of a name with

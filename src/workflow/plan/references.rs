@@ -76,6 +76,8 @@ pub(super) struct ListNames<'a> {
     pub(super) steps: Vec<&'a str>,
     /// Ids of steps that have problems of their own.
     pub(super) unread: &'a [String],
+    /// For each step, the outputs that it gives, if they are known.
+    pub(super) gives: Vec<Option<Vec<&'a str>>>,
 }
 
 /// The names that references are checked against.
@@ -198,8 +200,25 @@ impl<'a> KnownNames<'a> {
                 let message = format!("a step has {}, but no `{field}`", all_of(STEP_FIELDS));
                 Err(BadReference::new("unknown-reference", message, hint))
             }
+            Some(field) if field == "output" => match (rest.get(1), &self.lists[depth].gives[index]) {
+                (Some(key), Some(gives)) if !gives.contains(&key.as_str()) => Err(self.no_output(id, key, gives)),
+                _ => Ok(ReferenceTarget::Step(depth, index)),
+            },
             _ => Ok(ReferenceTarget::Step(depth, index)),
         }
+    }
+
+    /// What a step does not give, although its outputs are known.
+    fn no_output(&self, id: &str, key: &str, gives: &[&str]) -> BadReference {
+        let names = || gives.iter().copied();
+        let hint = match (dashed(key, names()), self.meant(key, names())) {
+            (Some(known), _) => format!("write a name with a dash as .steps.{id}.output[\"{known}\"]"),
+            (None, Some(meant)) => format!("did you mean `.steps.{id}.output.{meant}`?"),
+            (None, None) if gives.is_empty() => format!("declare it in that file: outputs: {{ {key}: … }}"),
+            (None, None) => format!("it gives {}; if it is a new one, declare it there", all_of(names().take(20))),
+        };
+        let message = format!("the workflow that `{id}` runs has no output `{}`", shorten(key));
+        BadReference::new("unknown-reference", message, hint)
     }
 
     fn unknown_step(&self, id: &str) -> BadReference {
@@ -221,7 +240,7 @@ impl<'a> KnownNames<'a> {
 
 /// Reports a step in `needs` that does not exist. `own` is the step that has the `needs`.
 pub(super) fn unknown_need(names: &KnownNames<'_>, id: &str, own: &str) -> BadReference {
-    let ListNames { steps, unread } = names.list();
+    let ListNames { steps, unread, .. } = names.list();
     let others = || steps.iter().copied().filter(|name| *name != own);
     let hint = match names.meant(id, others()) {
         _ if names.find(id).is_some() => {

@@ -3,8 +3,8 @@
 //! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest covers; it may change
 //! with each release.
 
-use super::{Action, Block, Case, Node, Plan, Repeat, Template};
-use crate::workflow::model::{LIMITS, When, millis};
+use super::{Action, Block, Case, ChildWorkflow, Node, Plan, Repeat, Template};
+use crate::workflow::model::{Input, Inputs, LIMITS, When, millis};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -15,24 +15,36 @@ impl Plan {
     #[must_use]
     pub fn view(&self) -> Value {
         let stages = self.stages();
-        let inputs =
-            self.inputs.0.iter().map(
-                |input| json!({ "name": input.name, "required": input.required, "schema": input.schema.to_json() }),
-            );
         let components = self.components.iter().map(
             |component| json!({ "name": &*component.name, "source": component.source, "digest": component.digest }),
         );
-        let steps = steps(&self.nodes, &self.order, &stages);
+        let steps = self.steps(&self.nodes, &self.order, &stages);
         let outputs: Map<String, Value> =
             self.outputs.iter().map(|(name, value)| (name.clone(), value.to_value())).collect();
-        json!({
+        let mut view = json!({
             "name": &*self.name,
             "digest": self.digest(),
-            "inputs": inputs.collect::<Vec<_>>(),
+            "inputs": inputs(&self.inputs),
             "components": components.collect::<Vec<_>>(),
             "steps": steps,
             "outputs": outputs,
             "durability": self.durability,
+        });
+        if !self.workflows.is_empty() {
+            view["workflows"] = self.workflows.iter().map(|child| self.child(child)).collect();
+        }
+        view
+    }
+
+    /// A workflow that steps run.
+    fn child(&self, child: &ChildWorkflow) -> Value {
+        let (steps, outputs) = self.inner(&child.block);
+        json!({
+            "file": child.file,
+            "name": &*child.name,
+            "inputs": inputs(&child.inputs),
+            "steps": steps,
+            "outputs": outputs,
         })
     }
 
@@ -45,7 +57,7 @@ impl Plan {
             json!({
                 "id": &*node.id,
                 "action": node.action.key(),
-                "label": super::graph::describe(node),
+                "label": super::graph::describe(self, node),
                 "stage": stage,
                 "conditional": node.condition.is_some(),
                 "for-each": node.for_each.is_some(),
@@ -75,17 +87,10 @@ fn stages(nodes: &[Arc<Node>], order: &[usize]) -> Vec<usize> {
     stages
 }
 
-/// A list of steps, each after its dependencies.
-fn steps(nodes: &[Arc<Node>], order: &[usize], stages: &[usize]) -> Vec<Value> {
-    order.iter().map(|index| step(nodes, &nodes[*index], stages[*index])).collect()
-}
-
-/// The steps within a step, and their outputs.
-fn inner(block: &Block) -> (Value, Value) {
-    let steps = steps(&block.nodes, &block.order, &stages(&block.nodes, &block.order));
-    let outputs: Map<String, Value> =
-        block.outputs.iter().map(|(name, value)| (name.clone(), value.to_value())).collect();
-    (Value::Array(steps), Value::Object(outputs))
+fn inputs(inputs: &Inputs) -> Value {
+    let view =
+        |input: &Input| json!({ "name": input.name, "required": input.required, "schema": input.schema.to_json() });
+    inputs.0.iter().map(view).collect()
 }
 
 fn repeat_view(Repeat { until, while_true, max, delay }: &Repeat) -> Value {
@@ -93,69 +98,92 @@ fn repeat_view(Repeat { until, while_true, max, delay }: &Repeat) -> Value {
     json!({ "until": condition(until), "while": condition(while_true), "max": max, "delay-ms": millis(*delay) })
 }
 
-fn step(nodes: &[Arc<Node>], node: &Node, stage: usize) -> Value {
-    let needs: Vec<&str> = node.needs.iter().map(|need| &*nodes[*need].id).collect();
-    let mut step = json!({
-        "id": &*node.id,
-        "pointer": node.pointer,
-        "stage": stage,
-        "action": node.action.key(),
-    });
-    match &node.action {
-        Action::Uses { component, entry, with } => {
-            step["component"] = json!(&**component);
-            step["entry"] = json!(&**entry);
-            step["with"] = with.to_value();
-        }
-        Action::Call { handler, with } => {
-            step["handler"] = json!(&**handler);
-            step["with"] = with.to_value();
-        }
-        Action::Wait(value) => step["wait"] = value.to_value(),
-        Action::Until(value) => step["wait"] = json!({ "until": value.to_value() }),
-        Action::Signal { name, timeout, prompt } => {
-            step["wait"] = json!({ "signal": name.to_value() });
-            for (key, value) in prompt.iter().flat_map(Template::entries) {
-                step["wait"][key] = value;
+impl Plan {
+    /// A list of steps, each after its dependencies.
+    fn steps(&self, nodes: &[Arc<Node>], order: &[usize], stages: &[usize]) -> Vec<Value> {
+        order.iter().map(|index| self.step(nodes, &nodes[*index], stages[*index])).collect()
+    }
+
+    /// The steps within a step, and their outputs.
+    fn inner(&self, block: &Block) -> (Value, Value) {
+        let steps = self.steps(&block.nodes, &block.order, &stages(&block.nodes, &block.order));
+        let outputs: Map<String, Value> =
+            block.outputs.iter().map(|(name, value)| (name.clone(), value.to_value())).collect();
+        (Value::Array(steps), Value::Object(outputs))
+    }
+
+    fn action(&self, action: &Action, step: &mut Value) {
+        match action {
+            Action::Uses { component, entry, with } => {
+                step["component"] = json!(&**component);
+                step["entry"] = json!(&**entry);
+                step["with"] = with.to_value();
             }
-            if let Some(timeout) = timeout {
-                step["wait"]["timeout"] = timeout.to_value();
+            Action::Call { handler, with } => {
+                step["handler"] = json!(&**handler);
+                step["with"] = with.to_value();
             }
-        }
-        Action::Set(value) => step["set"] = value.to_value(),
-        Action::Steps(block) => (step["steps"], step["outputs"]) = inner(block),
-        Action::Switch(cases) => {
-            let case = |case: &Case| {
-                let (steps, outputs) = inner(&case.block);
-                let condition = case.condition.as_ref().map_or(Value::Null, Template::to_value);
-                json!({ "if": condition, "steps": steps, "outputs": outputs })
-            };
-            step["switch"] = cases.iter().map(case).collect();
+            Action::Wait(value) => step["wait"] = value.to_value(),
+            Action::Until(value) => step["wait"] = json!({ "until": value.to_value() }),
+            Action::Signal { name, timeout, prompt } => {
+                step["wait"] = json!({ "signal": name.to_value() });
+                for (key, value) in prompt.iter().flat_map(Template::entries) {
+                    step["wait"][key] = value;
+                }
+                if let Some(timeout) = timeout {
+                    step["wait"]["timeout"] = timeout.to_value();
+                }
+            }
+            Action::Set(value) => step["set"] = value.to_value(),
+            Action::Steps(block) => (step["steps"], step["outputs"]) = self.inner(block),
+            Action::Switch(cases) => {
+                let case = |case: &Case| {
+                    let (steps, outputs) = self.inner(&case.block);
+                    let condition = case.condition.as_ref().map_or(Value::Null, Template::to_value);
+                    json!({ "if": condition, "steps": steps, "outputs": outputs })
+                };
+                step["switch"] = cases.iter().map(case).collect();
+            }
+            Action::Workflow { with, .. } => {
+                step["workflow"] = json!(self.workflow_of(action).map(|child| &child.file));
+                step["with"] = with.to_value();
+            }
         }
     }
-    step["needs"] = json!(needs);
-    step["when"] = when(node.when);
-    step["if"] = node.condition.as_ref().map_or(Value::Null, super::Template::to_value);
-    step["for-each"] = node.for_each.as_ref().map_or(Value::Null, super::Template::to_value);
-    step["max-parallel"] = node.for_each.as_ref().map_or(Value::Null, |_| json!(node.max_parallel));
-    step["timeout-ms"] = node.timeout.map_or(Value::Null, millis);
-    step["retry"] = node.retry.map_or(Value::Null, |retry| {
-        json!({
-            "max": retry.max,
-            "backoff-min-ms": millis(retry.backoff_min),
-            "backoff-max-ms": millis(retry.backoff_max),
-        })
-    });
-    if let Some(repeat) = &node.repeat {
-        step["repeat"] = repeat_view(repeat);
+
+    fn step(&self, nodes: &[Arc<Node>], node: &Node, stage: usize) -> Value {
+        let needs: Vec<&str> = node.needs.iter().map(|need| &*nodes[*need].id).collect();
+        let mut step = json!({
+            "id": &*node.id,
+            "pointer": node.pointer,
+            "stage": stage,
+            "action": node.action.key(),
+        });
+        self.action(&node.action, &mut step);
+        step["needs"] = json!(needs);
+        step["when"] = when(node.when);
+        step["if"] = node.condition.as_ref().map_or(Value::Null, super::Template::to_value);
+        step["for-each"] = node.for_each.as_ref().map_or(Value::Null, super::Template::to_value);
+        step["max-parallel"] = node.for_each.as_ref().map_or(Value::Null, |_| json!(node.max_parallel));
+        step["timeout-ms"] = node.timeout.map_or(Value::Null, millis);
+        step["retry"] = node.retry.map_or(Value::Null, |retry| {
+            json!({
+                "max": retry.max,
+                "backoff-min-ms": millis(retry.backoff_min),
+                "backoff-max-ms": millis(retry.backoff_max),
+            })
+        });
+        if let Some(repeat) = &node.repeat {
+            step["repeat"] = repeat_view(repeat);
+        }
+        step["continue-on-error"] = json!(node.continue_on_error);
+        step["limits"] = match node.action {
+            Action::Uses { .. } => Value::Object(LIMITS.iter().map(|limit| limit.number(&node.limits)).collect()),
+            _ => Value::Null,
+        };
+        step["allow"] = json!(*node.grants.0);
+        step
     }
-    step["continue-on-error"] = json!(node.continue_on_error);
-    step["limits"] = match node.action {
-        Action::Uses { .. } => Value::Object(LIMITS.iter().map(|limit| limit.number(&node.limits)).collect()),
-        _ => Value::Null,
-    };
-    step["allow"] = json!(*node.grants.0);
-    step
 }
 
 /// The value of `when` as in the file.

@@ -1,7 +1,7 @@
 //! Parts of a valid plan that were hardly intended. The plan runs all the same.
 
 use super::hints::assigns;
-use super::{Action, Node, Plan, Template};
+use super::{Action, ChildWorkflow, Node, Plan, Template};
 use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::expression::{Expression, References};
 use serde_json::Value;
@@ -44,6 +44,10 @@ impl Plan {
         for (_, template) in &self.outputs {
             look("/outputs", template);
         }
+        for child in &self.workflows {
+            child.block.outputs.iter().for_each(|(_, template)| look(&format!("{}#/outputs", child.file), template));
+        }
+        warnings.extend(self.workflows.iter().flat_map(|child| child.ignored.iter().map(|key| ignored(child, key))));
         for node in nodes {
             if let Some(Template::Text(text)) = &node.condition
                 && let Some(placed) = text.template().expressions().next()
@@ -61,12 +65,16 @@ impl Plan {
         let References::Paths(paths) = expression.references() else { return None };
         paths.iter().find_map(|reference| {
             let [root, id, output, key, ..] = &reference.path[..] else { return None };
-            let is_response =
-                |node: &&Node| *node.id == **id && node.for_each.is_none() && gives_a_response(&node.action);
+            let is_response = |node: &Node| node.for_each.is_none() && gives_a_response(&node.action);
             if root != "steps" || output != "output" || RESPONSE_FIELDS.contains(&key.as_str()) {
                 return None;
             }
-            self.all_nodes().find(is_response)?;
+            // Steps in different places may have the same id.
+            let mut meant = self.all_nodes().filter(|node| *node.id == **id).peekable();
+            meant.peek()?;
+            if !meant.all(is_response) {
+                return None;
+            }
             let message = format!(
                 "`.steps.{id}.output.{key}` is always null: a response of `http` has {}",
                 all_of(RESPONSE_FIELDS)
@@ -74,6 +82,13 @@ impl Plan {
             Some((message, format!("did you mean `.steps.{id}.output.body.{key}`?")))
         })
     }
+}
+
+/// A key that has no effect in a workflow that another one runs.
+fn ignored(child: &ChildWorkflow, key: &str) -> Warning {
+    let message = format!("`{key}` has no effect here: the workflow that runs `{}` decides it", child.file);
+    let hint = format!("write `{key}` in the file that is run, or keep it for runs of this file alone");
+    Warning { pointer: format!("{}#/{key}", child.file), message, hint }
 }
 
 /// A field read from an error that no error has.

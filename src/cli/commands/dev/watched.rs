@@ -13,6 +13,9 @@ use std::time::SystemTime;
 /// Files that are watched. Arbitrary: a second of polling a slow disk.
 const FILES_MAX: usize = 5_000;
 
+/// Files that name others and are looked into. More than a workflow may have.
+const WORKFLOWS_MAX: usize = 1_000;
+
 /// Folders within one another that are looked into. Arbitrary.
 const DEPTH_MAX: usize = 16;
 
@@ -28,7 +31,8 @@ const NO_SOURCES: [&str; 5] = ["md", "yaml", "yml", "wasm", "txt"];
 /// The files that a workflow names, and the projects that make some of them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Watched {
-    /// Files that are named: the workflow, its components and scripts, files of inputs.
+    /// Files that are named: the workflow and those that its steps run, their components and
+    /// scripts, files of inputs.
     files: Vec<PathBuf>,
     /// Folders of scripts.
     scripts: Vec<PathBuf>,
@@ -44,33 +48,50 @@ impl Watched {
     /// What the workflow in that file names. If its text cannot be read as YAML, it names what it
     /// named `before`.
     pub(super) fn of(file: &Path, inputs: &[String], before: Option<Self>) -> Self {
-        let Some(Named { sources, folders }) = named(file) else {
+        let Some(own) = named(file) else {
             return before.unwrap_or_else(|| Self { files: vec![file.to_owned()], ..Self::default() });
         };
-        let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         let mut watched = Self { files: vec![file.to_owned()], ..Self::default() };
         watched.files.extend(inputs.iter().filter_map(|input| Some(PathBuf::from(input.split_once('@')?.1))));
+        let mut open = vec![(file.to_owned(), own)];
+        while let Some((file, mut named_there)) = open.pop() {
+            let workflows = std::mem::take(&mut named_there.workflows);
+            watched.add(&file, named_there);
+            let folder = file.parent().unwrap_or(Path::new(""));
+            for path in workflows.iter().map(|name| without_parents(&folder.join(name))) {
+                if watched.files.contains(&path) || watched.files.len() >= WORKFLOWS_MAX {
+                    continue;
+                }
+                watched.files.push(path.clone());
+                open.extend(named(&path).map(|named| (path, named)));
+            }
+        }
+        watched.scripts.sort();
+        watched.scripts.dedup();
+        watched.projects.dedup();
+        watched
+    }
+
+    /// Adds what a workflow file names.
+    fn add(&mut self, file: &Path, Named { sources, folders, .. }: Named) {
+        let folder = file.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         let within = |name: &str| {
             let path = if folder == Path::new(".") { PathBuf::from(name) } else { folder.join(name) };
             plain(&path)
         };
-        watched.granted = folders.iter().map(|name| within(name)).collect();
+        self.granted.extend(folders.iter().map(|name| within(name)));
         for source in sources {
             let path = within(&source);
             let beside = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new(".")).to_owned();
             if Path::new(&source).extension().is_some_and(|ending| ending == "wasm") {
                 // A component that this project makes, and not one that only is in its folder.
                 let project = Project::of(&beside).filter(|project| project.component() == path);
-                watched.projects.extend(project);
+                self.projects.extend(project);
             } else {
-                watched.scripts.push(beside);
+                self.scripts.push(beside);
             }
-            watched.files.push(path);
+            self.files.push(path);
         }
-        watched.scripts.sort();
-        watched.scripts.dedup();
-        watched.projects.dedup();
-        watched
     }
 
     /// All watched files as they are now.
@@ -129,6 +150,18 @@ pub(super) fn plain(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
+/// The path without `.` and `..` parts, as far as those are below its first one.
+fn without_parents(path: &Path) -> PathBuf {
+    let mut parts: Vec<Component<'_>> = Vec::new();
+    for part in path.components().filter(|part| *part != Component::CurDir) {
+        match (part, parts.last()) {
+            (Component::ParentDir, Some(Component::Normal(_))) => _ = parts.pop(),
+            _ => parts.push(part),
+        }
+    }
+    parts.into_iter().collect()
+}
+
 fn see(path: &Path, seen: &mut Seen) {
     if let Ok(metadata) = std::fs::metadata(path)
         && metadata.is_file()
@@ -164,6 +197,8 @@ struct Named {
     sources: Vec<String>,
     /// Of folders that programs are granted.
     folders: Vec<String>,
+    /// Of workflows that steps run.
+    workflows: Vec<String>,
 }
 
 /// The paths in a workflow; `None` if it is no YAML.
@@ -186,6 +221,9 @@ fn collect(node: &Node, found: &mut Named) {
             if entry.key == "folders" {
                 let folders = entry.value.as_mapping().into_iter().flatten();
                 found.folders.extend(folders.filter_map(|folder| Some(folder.value.as_text()?.to_owned())));
+            }
+            if entry.key == "workflow" {
+                found.workflows.extend(entry.value.as_text().map(str::to_owned));
             }
             collect(&entry.value, found);
         }
@@ -226,7 +264,9 @@ mod tests {
     #[test]
     fn what_a_workflow_names_and_what_makes_it_is_watched() {
         let text = "components: { own: ./own.wasm, other: { source: lib/other.wasm, folders: { /docs: ./docs } } }\nsteps:\n  - { id: a, uses: own }\n  \
-                    - { id: b, uses: scripts/order.js }\n";
+                    - { id: b, uses: scripts/order.js }\n  - { id: c, workflow: stock/count.yaml }\n";
+        let count =
+            "steps:\n  - { id: a, uses: ./count.js }\n  - { id: again, if: \"${ false }\", workflow: ../flow.yaml }\n";
         let folder = folder(&[
             ("flow.yaml", text),
             ("Cargo.toml", "[package]\nname = \"own\"\n"),
@@ -239,6 +279,8 @@ mod tests {
             ("scripts/deep/prices.json", ""),
             ("scripts/notes.txt", ""),
             ("docs/a.txt", ""),
+            ("stock/count.yaml", count),
+            ("stock/count.js", ""),
         ]);
         let file = folder.path().join("flow.yaml");
         let watched = Watched::of(&file, &["csv=@/nowhere/x.csv".to_owned()], None);
@@ -247,8 +289,16 @@ mod tests {
         let seen = watched.look();
         let relative = |path: &PathBuf| path.strip_prefix(folder.path()).unwrap().to_str().unwrap().to_owned();
         let paths: Vec<String> = seen.keys().map(relative).collect();
-        let named =
-            ["flow.yaml", "src/lib.rs", "docs/a.txt", "lib/other.wasm", "scripts/order.js", "scripts/deep/prices.json"];
+        let named = [
+            "flow.yaml",
+            "src/lib.rs",
+            "docs/a.txt",
+            "lib/other.wasm",
+            "scripts/order.js",
+            "scripts/deep/prices.json",
+            "stock/count.yaml",
+            "stock/count.js",
+        ];
         for expected in named {
             assert!(paths.contains(&expected.to_owned()), "{expected}: {paths:?}");
         }

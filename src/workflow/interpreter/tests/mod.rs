@@ -3,6 +3,7 @@
 
 mod blocks;
 mod bounds;
+mod children;
 mod failures;
 mod properties;
 mod retry;
