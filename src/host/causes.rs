@@ -167,12 +167,13 @@ impl RunCauses {
             }
             (Action::Call(call), Decision::Waits) if *call.handler == *SIGNAL => {
                 self.asked.insert((pid, tag), self.records);
-                if let Some(name) = signal_of(&call.args) {
+                for name in signals_of(&call.args) {
                     self.signal_waits.entry(name).or_default().push_back((pid, tag));
                 }
             }
             (Action::Call(call), Decision::Took(_)) => {
-                let kept = signal_of(&call.args).and_then(|name| self.kept.get_mut(&name)?.pop_front());
+                let mut names = signals_of(&call.args).into_iter();
+                let kept = names.find_map(|name| self.kept.get_mut(&name)?.pop_front());
                 if let Some(by) = kept {
                     self.caused(by, How::Signal);
                 }
@@ -278,7 +279,10 @@ impl RunCauses {
 }
 
 /// The name of the signal that a call waits for.
-fn signal_of(args: &Payload) -> Option<Arc<str>> {
-    let Payload::Json(json) = args else { return None };
-    json.to_value()["name"].as_str().map(Arc::from)
+fn signals_of(args: &Payload) -> Vec<Arc<str>> {
+    let Payload::Json(json) = args else { return Vec::new() };
+    let args = json.to_value();
+    let one = std::slice::from_ref(&args);
+    let all = args["any"].as_array().map_or(one, Vec::as_slice);
+    all.iter().filter_map(|one| one["name"].as_str().map(Arc::from)).collect()
 }

@@ -138,6 +138,32 @@ impl Payload {
             Self::Blob(blob) => blob.digest.len() + blob.media_type.len() + 8,
         }
     }
+
+    /// Its JSON value: bytes are base64 text, and a blob is an object with its digest.
+    #[must_use]
+    pub fn to_value(&self) -> serde_json::Value {
+        match self {
+            Self::Json(json) => json.to_value(),
+            Self::Bytes(bytes) => serde_json::Value::String(base64(bytes)),
+            Self::Blob(blob) => {
+                serde_json::json!({"digest": blob.digest, "size": blob.size, "media-type": blob.media_type})
+            }
+        }
+    }
+}
+
+/// Base64 of RFC 4648, padded.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for place in 0..4 {
+            let digit = DIGITS[(bits >> (18 - 6 * place)) as usize & 63];
+            out.push(if place <= chunk.len() { digit as char } else { '=' });
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -147,6 +173,14 @@ mod tests {
 
     fn nested(depth: usize) -> String {
         format!("{}{}", "[".repeat(depth), "]".repeat(depth))
+    }
+
+    #[test]
+    fn base64_of_rfc_4648() {
+        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(super::base64(bytes.as_bytes()), text);
+        }
+        assert_eq!(super::base64(&[0xff, 0xfe, 0xfd]), "//79");
     }
 
     #[test]

@@ -366,6 +366,7 @@ pub(in crate::serve) fn step_json(node: &NodeProgress, with_payloads: bool) -> V
 /// A wait. The title of the problem of the attempt before is a payload.
 fn wait_json(Wait { cause, item, since, until }: &Wait, with_payloads: bool) -> Value {
     let mut value = match cause {
+        Cause::Any { names } => json!({ "for": "any", "names": names }),
         Cause::Signal { name } => json!({ "for": "signal", "name": name }),
         Cause::Time => json!({ "for": "time" }),
         Cause::Turn { turn } => json!({ "for": "turn", "turn": turn }),

@@ -125,8 +125,26 @@ steps:
 outputs: { sum: "${ .steps.asks.output.sum }", polled: "${ .steps.poll.output }", list: "${ .steps.each.output }" }
 "#;
 
+const SEVERAL: &str = r#"
+steps:
+  - id: first
+    wait: { any: { yes: { signal: approve }, no: { signal: reject }, late: 24h } }
+  - { id: told, call: shop, with: [ "${ .steps.first.output }" ] }
+  - id: both
+    needs: told
+    wait: { all: { legal: { signal: legal }, money: { signal: money }, pause: 1ms }, timeout: 1h }
+outputs: { first: "${ .steps.told.output[0].first }", both: "${ .steps.both.output }" }
+"#;
+
 fn cases() -> Vec<Case> {
     vec![
+        Case {
+            name: "several",
+            text: SEVERAL,
+            inputs: json!({}),
+            signals: &[("reject", "{}"), ("money", "5"), ("legal", "\"yes\"")],
+            ends: json!({ "first": "no", "both": { "legal": "yes", "money": 5, "pause": null } }),
+        },
         Case {
             name: "groups",
             text: GROUPS,

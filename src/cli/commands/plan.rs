@@ -126,7 +126,7 @@ fn list(out: &mut String, plan: &Plan, nodes: &[Arc<Node>], order: &[usize], mar
         }
         let within = format!("{margin}  ");
         match &node.action {
-            Action::Steps(block) => block_lines(out, plan, block, &within),
+            Action::Steps(block) | Action::All(block) => block_lines(out, plan, block, &within),
             Action::Switch(cases) => {
                 for case in cases {
                     let condition =
@@ -175,6 +175,12 @@ fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
         Action::Signal { name, timeout: Some(timeout), .. } => {
             format!("wait for signal {}, at most {}", shown(name), shown(timeout))
         }
+        Action::Any { parts, timeout } => {
+            let names: Vec<&str> = parts.iter().map(|(name, _)| &**name).collect();
+            let most = timeout.as_ref().map_or_else(String::new, |timeout| format!(", at most {}", shown(timeout)));
+            format!("wait for the first of {}{most}", names.join(", "))
+        }
+        Action::All(block) => format!("wait for all of {}", names_of(block)),
         Action::Set(value) => format!("set {}", shown(value)),
         Action::Steps(block) if block.nodes.len() == 1 => "1 step".to_owned(),
         Action::Steps(block) => format!("{} steps", block.nodes.len()),
@@ -231,6 +237,10 @@ fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
         lines.push(format!("may {capability}: {}", patterns.join(", ")));
     }
     lines
+}
+
+fn names_of(block: &Block) -> String {
+    block.nodes.iter().map(|node| &*node.id).collect::<Vec<_>>().join(", ")
 }
 
 /// A value as written in the file, on one line.

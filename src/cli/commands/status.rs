@@ -104,6 +104,7 @@ fn step_json(node: &NodeProgress) -> Value {
 
 fn wait_json(Wait { cause, item, since, until }: &Wait) -> Value {
     let mut value = match cause {
+        Cause::Any { names } => json!({ "for": "any", "names": names }),
         Cause::Signal { name } => json!({ "for": "signal", "name": name }),
         Cause::Time => json!({ "for": "time" }),
         Cause::Turn { turn } => json!({ "for": "turn", "turn": turn }),

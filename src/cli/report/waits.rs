@@ -19,10 +19,7 @@ pub(in crate::cli) fn describe_in_full(node: &NodeProgress, now: Timestamp) -> O
 
 /// The first signal that a step waits for.
 pub(in crate::cli) fn signal(node: &NodeProgress) -> Option<&str> {
-    node.waits.iter().find_map(|wait| match &wait.cause {
-        Cause::Signal { name } => Some(name.as_str()),
-        _ => None,
-    })
+    node.waits.iter().find_map(|wait| wait.cause.signals().first()).map(String::as_str)
 }
 
 fn describe(node: &NodeProgress, now: Timestamp, in_full: bool) -> Option<String> {
@@ -55,6 +52,10 @@ fn wait(Wait { cause, since, until, .. }: &Wait, now: Timestamp, in_full: bool) 
     let rest = until.and_then(|until| rest(until, now));
     let mut text = match cause {
         Cause::Signal { name } => format!("waits for signal {}", in_line(name)),
+        Cause::Any { names } => {
+            let names: Vec<_> = names.iter().map(|name| in_line(name).to_string()).collect();
+            format!("waits for signal {}", names.join(" or "))
+        }
         Cause::Time => "waits".to_owned(),
         Cause::Turn { turn } => format!("waits for turn {}", turn + 1),
         Cause::Attempt { attempt, attempts_max, title, .. } => {

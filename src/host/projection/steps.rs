@@ -31,7 +31,8 @@ impl RunProjection {
         let later = |until: &mut Timestamp| *until = until.saturating_add(by);
         for node in &mut self.nodes {
             node.deadline.iter_mut().filter(|_| node.deadline_pauses).for_each(later);
-            let signals = node.waits.iter_mut().filter(|wait| matches!(wait.cause, Cause::Signal { .. }));
+            let signals =
+                node.waits.iter_mut().filter(|wait| matches!(wait.cause, Cause::Signal { .. } | Cause::Any { .. }));
             signals.filter_map(|wait| wait.until.as_mut()).for_each(later);
         }
     }

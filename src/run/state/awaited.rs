@@ -2,7 +2,7 @@
 
 use super::outstanding::{Pending, PendingCall};
 use super::run_state::State;
-use super::signals::PendingSignal;
+use super::signals::{PendingSignal, Wanted};
 use crate::process::{Json, Pid, Tag};
 use crate::run::seam::awaited::{AWAITED_MAX, Awaited, AwaitedKind};
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -18,11 +18,17 @@ impl State {
         let pending = living.flat_map(|(pid, entry)| entry.outstanding.iter().map(move |(tag, one)| (pid, tag, one)));
         for (pid, tag, pending) in pending {
             match pending {
-                Pending::Signal(signal) => match signals.entry(&signal.name) {
-                    Entry::Vacant(place) => _ = place.insert(&**signal),
-                    Entry::Occupied(mut place) if signal.number < place.get().number => _ = place.insert(signal),
-                    Entry::Occupied(_) => {}
-                },
+                Pending::Signal(signal) => {
+                    for wanted in &signal.wanted {
+                        match signals.entry(&wanted.name) {
+                            Entry::Vacant(place) => _ = place.insert((&**signal, wanted)),
+                            Entry::Occupied(mut place) if signal.number < place.get().0.number => {
+                                _ = place.insert((signal, wanted));
+                            }
+                            Entry::Occupied(_) => {}
+                        }
+                    }
+                }
                 Pending::Call(call) if self.uncertain.contains_key(&(pid, tag)) => calls.push((pid, tag, &**call)),
                 _ => {}
             }
@@ -33,9 +39,9 @@ impl State {
     }
 }
 
-fn awaited_signal(signal: &PendingSignal) -> Awaited {
-    let name = Arc::clone(&signal.name);
-    Awaited { kind: AwaitedKind::Signal, name, since: signal.since, detail: signal.prompt.clone() }
+fn awaited_signal((signal, wanted): (&PendingSignal, &Wanted)) -> Awaited {
+    let name = Arc::clone(&wanted.name);
+    Awaited { kind: AwaitedKind::Signal, name, since: signal.since, detail: wanted.prompt.clone() }
 }
 
 fn awaited_call(pid: Pid, tag: Tag, call: &PendingCall) -> Awaited {

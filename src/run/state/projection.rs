@@ -8,7 +8,7 @@ use super::exit::answer_of;
 use super::news::Rejected;
 use super::outstanding::Pending;
 use super::run_state::{Abandoned, Consequence, Counts, Moment, Post, State};
-use super::signals::{PendingSignal, SignalStatus};
+use super::signals::{PendingSignal, SignalStatus, Wanted};
 use super::table::WaitState;
 use super::weight::Consumed;
 use crate::process::{Action, Event, Json, Micros, Payload, Pid, Status, Tag, Timestamp};
@@ -42,7 +42,7 @@ pub struct Uncertain {
     pub since: Timestamp,
 }
 
-/// A call that waits for a signal.
+/// A signal that a call waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SignalWait {
     /// The process that waits.
@@ -194,7 +194,8 @@ impl Projection {
         self.state().is_some_and(|state| state.names.contains_key(name) || state.signals.is_awaited(name))
     }
 
-    /// The calls that wait for signals, those that have waited longest first.
+    /// The signals that calls wait for, those of the calls that have waited longest first. A call that
+    /// waits for one of several is listed with each.
     #[must_use]
     pub fn signal_waits(&self) -> Vec<SignalWait> {
         let mut waits: Vec<_> = self
@@ -205,15 +206,15 @@ impl Projection {
             })
             .collect();
         waits.sort_by_key(|(_, signal)| signal.number);
-        let wait = |(pid, signal): (Pid, &PendingSignal)| SignalWait {
+        let wait = |(pid, signal): (Pid, &PendingSignal), wanted: &Wanted| SignalWait {
             pid,
-            name: Arc::clone(&signal.name),
+            name: Arc::clone(&wanted.name),
             since: signal.since,
             // Here timers use the recorded time.
             until: signal.timer.map(|(due, _)| Timestamp(due.0)),
-            prompt: signal.prompt.clone(),
+            prompt: wanted.prompt.clone(),
         };
-        waits.into_iter().map(wait).collect()
+        waits.into_iter().flat_map(|one| one.1.wanted.iter().map(move |wanted| wait(one, wanted))).collect()
     }
 
     fn state(&self) -> Option<&State> {

@@ -11,6 +11,9 @@
 //!
 //! Arguments of the call are `{"name": …}`, and for the person who sends it `title`, `text` and the
 //! `schema` of what it carries. Its answer is what the signal carries.
+//!
+//! A call that waits for one of several has `{"any": [ {"name": …}, … ]}`; the first of them that is
+//! retained, or comes, is its answer: `{"name": …, "body": …}`. No other one is taken.
 
 use super::config::RunConfig;
 use super::decide::{NAME_BYTES_MAX, too_large};
@@ -44,17 +47,35 @@ pub(in crate::run) struct Signals {
     next: u64,
 }
 
-/// An unanswered call that waits for a signal.
-pub(in crate::run) struct PendingSignal {
+/// Most signals that one call waits for. Arbitrary: what a person chooses from.
+const ANY_MAX: usize = 100;
+
+/// A signal that a call waits for.
+pub(in crate::run) struct Wanted {
     pub(in crate::run) name: Arc<str>,
+    /// What a person is shown, if that is more than the name.
+    pub(in crate::run) prompt: Option<Json>,
+}
+
+/// An unanswered call that waits for a signal, or for one of several.
+pub(in crate::run) struct PendingSignal {
+    /// At least one; each name once.
+    pub(in crate::run) wanted: Vec<Wanted>,
+    /// Whether the answer has the name, too.
+    is_any: bool,
     /// Its position among the waiting calls.
     pub(in crate::run) number: u64,
     /// The recorded time of the step that made the call.
     pub(in crate::run) since: Timestamp,
     pub(in crate::run) timer: Option<TimerKey>,
     pub(in crate::run) bytes: u64,
-    /// The arguments of the call, if a person is shown more than the name.
-    pub(in crate::run) prompt: Option<Json>,
+}
+
+impl PendingSignal {
+    /// Bytes of the names.
+    pub(in crate::run) fn names_bytes(&self) -> u64 {
+        self.wanted.iter().map(|wanted| wanted.name.len() as u64).sum()
+    }
 }
 
 /// What is known of the signals of one name.
@@ -68,16 +89,26 @@ pub struct SignalStatus {
     pub kept: usize,
 }
 
-#[derive(serde::Deserialize)]
+/// The arguments of a call, or of one of the signals that it waits for.
+#[derive(serde::Deserialize, serde::Serialize)]
 #[serde(deny_unknown_fields)]
 struct Arguments {
-    name: String,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    any: Option<Vec<Self>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     title: Option<String>,
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    #[serde(default)]
-    schema: Option<serde::de::IgnoredAny>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    schema: Option<serde_json::Value>,
+}
+
+impl Arguments {
+    fn is_prompt(&self) -> bool {
+        self.title.is_some() || self.text.is_some() || self.schema.is_some()
+    }
 }
 
 impl Signals {
@@ -122,12 +153,19 @@ impl Signals {
 
     /// Forgets a call that waits no more.
     pub(in crate::run) fn forget(&mut self, pending: &PendingSignal) {
-        if let Some(waiting) = self.waiting.get_mut(&pending.name) {
-            waiting.remove(&pending.number);
-            if waiting.is_empty() {
-                self.waiting.remove(&pending.name);
+        for wanted in &pending.wanted {
+            if let Some(waiting) = self.waiting.get_mut(&wanted.name) {
+                waiting.remove(&pending.number);
+                if waiting.is_empty() {
+                    self.waiting.remove(&wanted.name);
+                }
             }
         }
+    }
+
+    /// The first of several signals that is retained.
+    fn first_kept<'a>(&self, wanted: &'a [Wanted]) -> Option<(&'a Wanted, &Payload)> {
+        wanted.iter().find_map(|wanted| Some((wanted, self.kept.get(&wanted.name)?.front()?)))
     }
 
     /// Every name that a call waits for or under which signals are retained, in the order of the
@@ -145,19 +183,68 @@ impl Signals {
     }
 }
 
-/// Reads the name, and the arguments if a person is shown more than that.
-fn parse(call: &Call) -> Result<(Arc<str>, Option<Json>), Box<Problem>> {
+/// Reads what a call waits for, and whether its answer has the name.
+fn parse(call: &Call) -> Result<(Vec<Wanted>, bool), Box<Problem>> {
     let bad = |detail: String| {
         Box::new(Problem::new(kind::BAD_ARGUMENTS, "The arguments do not fit the handler signal").with_detail(detail))
     };
     let Payload::Json(json) = &call.args else { return Err(bad("they are JSON: {\"name\": \"approve\"}".to_owned())) };
-    let arguments: Arguments = serde_json::from_str(json.as_str()).map_err(|error| bad(error.to_string()))?;
-    let Arguments { name, title, text, schema } = arguments;
-    if name.len() > NAME_BYTES_MAX {
-        return Err(Box::new(too_large("A signal's name", name.len() as u64, NAME_BYTES_MAX as u64)));
+    let mut arguments: Arguments = serde_json::from_str(json.as_str()).map_err(|error| bad(error.to_string()))?;
+    let any = arguments.any.take();
+    let is_any = any.is_some();
+    if is_any && (arguments.name.is_some() || arguments.is_prompt()) {
+        return Err(bad("`any` stands alone: each signal in it has its own name, title, text and schema".to_owned()));
     }
-    let is_prompt = title.is_some() || text.is_some() || schema.is_some();
-    Ok((name.into(), is_prompt.then(|| json.clone())))
+    let all = any.unwrap_or_else(|| vec![arguments]);
+    if all.is_empty() || all.len() > ANY_MAX {
+        return Err(bad(format!("`any` has {} signals, and may have 1 to {ANY_MAX}", all.len())));
+    }
+    let mut wanted: Vec<Wanted> = Vec::new();
+    for one in all {
+        let Some(name) = one.name.as_deref().filter(|_| one.any.is_none()) else {
+            return Err(bad("missing field `name`".to_owned()));
+        };
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Box::new(too_large("A signal's name", name.len() as u64, NAME_BYTES_MAX as u64)));
+        }
+        if wanted.iter().any(|known| *known.name == *name) {
+            return Err(bad(format!("`any` has the signal {name:?} twice")));
+        }
+        let prompt = match one.is_prompt() {
+            // What one signal is given is shown as it came.
+            true if is_any => Some(Json::from_value(&one)),
+            true => Some(json.clone()),
+            false => None,
+        };
+        wanted.push(Wanted { name: name.into(), prompt });
+    }
+    Ok((wanted, is_any))
+}
+
+/// The answer to a call: what the signal carries, with its name if the call waits for one of
+/// several.
+fn answer(name: &str, is_any: bool, body: Payload, limit: u64) -> Answer {
+    if !is_any {
+        let bytes = body.size() as u64;
+        return if bytes > limit { Err(Arc::new(too_large("The signal", bytes, limit))) } else { Ok(body) };
+    }
+    let body = match &body {
+        Payload::Json(json) => json.as_str().to_owned(),
+        // As expressions see it.
+        other => other.to_value().to_string(),
+    };
+    let text = format!("{{\"name\":{},\"body\":{body}}}", serde_json::Value::from(name));
+    let bytes = text.len() as u64;
+    if bytes > limit {
+        return Err(Arc::new(too_large("The signal", bytes, limit)));
+    }
+    // The text is well-formed: only its depth can be wrong.
+    Json::parse(text.into_bytes()).map(Payload::Json).map_err(|error| {
+        Arc::new(
+            Problem::new(kind::JSON_TOO_DEEP, "The signal nests too deep to be handed on with its name")
+                .with_detail(error.to_string()),
+        )
+    })
 }
 
 impl State {
@@ -191,10 +278,13 @@ impl State {
             let bytes = call.args.size() as u64;
             return Err(Box::new(too_large("What a call of `signal` is given", bytes, ARGUMENTS_BYTES_MAX as u64)));
         }
-        let (name, _) = parse(call)?;
-        self.may_take_signal(config, pid, &name)?;
-        let Some(body) = self.signals.kept.get(&name).and_then(VecDeque::front) else {
-            self.may_wait(pid, call.args.size() as u64, name.len())?;
+        let (wanted, is_any) = parse(call)?;
+        for one in &wanted {
+            self.may_take_signal(config, pid, &one.name)?;
+        }
+        let Some((one, body)) = self.signals.first_kept(&wanted) else {
+            let names = wanted.iter().map(|one| one.name.len()).sum();
+            self.may_wait(pid, call.args.size() as u64, names)?;
             return Ok(Decision::Waits);
         };
         let bytes = body.size() as u64;
@@ -205,15 +295,15 @@ impl State {
             return Err(Box::new(problem));
         }
         let limit = self.table[pid].limits.payload_bytes;
-        let answer =
-            if bytes > limit { Err(Arc::new(too_large("The signal", bytes, limit))) } else { Ok(body.clone()) };
-        Ok(Decision::Took(answer))
+        Ok(Decision::Took(answer(&one.name, is_any, body.clone(), limit)))
     }
 
     /// Gives a call the oldest retained signal. (A signal that is too large for the call is gone
     /// too: else it would block the name.)
     pub(in crate::run) fn take_signal(&mut self, pid: Pid, tag: Tag, call: &Call, answer: Answer) {
-        if let Ok((name, _)) = parse(call) {
+        if let Ok((wanted, _)) = parse(call)
+            && let Some(name) = self.signals.first_kept(&wanted).map(|(one, _)| Arc::clone(&one.name))
+        {
             let mut first = true;
             self.signals.take(&name, |_| std::mem::take(&mut first));
         }
@@ -222,14 +312,16 @@ impl State {
 
     /// Has a call wait for a signal.
     pub(in crate::run) fn await_signal(&mut self, pid: Pid, moment: Moment, tag: Tag, call: &Call) {
-        let Ok((name, prompt)) = parse(call) else { return };
+        let Ok((wanted, is_any)) = parse(call) else { return };
         let bytes = call.args.size() as u64;
         let timer =
             call.timeout.map(|timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
         self.signals.next += 1;
         let number = self.signals.next;
-        self.signals.waiting.entry(Arc::clone(&name)).or_default().insert(number, (pid, tag));
-        let pending = PendingSignal { name, number, since: moment.at, timer, bytes, prompt };
+        for one in &wanted {
+            self.signals.waiting.entry(Arc::clone(&one.name)).or_default().insert(number, (pid, tag));
+        }
+        let pending = PendingSignal { wanted, is_any, number, since: moment.at, timer, bytes };
         self.wait(pid, tag, Pending::Signal(Box::new(pending)));
     }
 
@@ -264,11 +356,9 @@ impl State {
         match self.way_of(&name, message_bytes(TOPIC, &body)) {
             Way::Call(pid, tag) => {
                 let limit = self.table[pid].limits.payload_bytes;
-                let bytes = body.size() as u64;
-                let answer =
-                    if bytes > limit { Err(Arc::new(too_large("The signal", bytes, limit))) } else { Ok(body) };
-                self.settle_tag(pid, tag);
-                self.post_answer(pid, tag, answer);
+                let pending = self.settle_tag(pid, tag);
+                let is_any = matches!(&pending, Some(Pending::Signal(signal)) if signal.is_any);
+                self.post_answer(pid, tag, answer(&name, is_any, body, limit));
             }
             Way::Mailbox(pid) => self.post_message(pid, Box::new(signal(&name, body))),
             Way::Kept => self.signals.retain(name, body),
@@ -331,8 +421,9 @@ fn signal(name: &str, body: Payload) -> Message {
 impl PendingSignal {
     /// The answer to a call whose time has passed.
     pub(in crate::run) fn timed_out(&self) -> Problem {
+        let names: Vec<String> = self.wanted.iter().map(|wanted| format!("{:?}", wanted.name)).collect();
         Problem::new(kind::TIMED_OUT, "No signal came in time")
-            .with_detail(format!("It was to be named {:?}.", self.name))
+            .with_detail(format!("It was to be named {}.", names.join(" or ")))
             .with_class(ProblemClass::Retryable)
     }
 }

@@ -111,7 +111,7 @@ impl State {
             Pending::Sleep(_) => self.weigh(1, 0, 0),
             Pending::Spawn { bytes, .. } => self.weigh(1, *bytes, 0),
             Pending::Call(call) => self.weigh(1, call.bytes, (call.handler.len() + call.key.len()) as u64),
-            Pending::Signal(signal) => self.weigh(1, signal.bytes, signal.name.len() as u64),
+            Pending::Signal(signal) => self.weigh(1, signal.bytes, signal.names_bytes()),
         }
     }
 

@@ -227,3 +227,78 @@ fn no_signal_goes_before_a_stored_one_of_its_name() {
     let heard: Vec<&str> = output.split("outside door: ").map(|text| &text[..3]).collect();
     assert_eq!(heard, ["[\"1", "\\\"a", "\\\"b", "3\"]"]);
 }
+
+/// Waits for the first of several signals.
+fn waits_for_any(names: &[&str]) -> Action {
+    let any: Vec<_> = names.iter().map(|name| serde_json::json!({ "name": name })).collect();
+    Action::Call(Box::new(call("signal", Payload::json(&serde_json::json!({ "any": any })))))
+}
+
+#[test]
+fn a_call_for_one_of_several_takes_the_first_and_no_other() {
+    let mut bench = root(|| vec![waits_for_any(&["a", "b"]), waits("b", None)], 2);
+    bench.desk.drain();
+    let status = |name: &str, waiting, kept| SignalStatus { name: name.into(), waiting, kept };
+    assert_eq!(bench.run.signals(), [status("a", 1, 0), status("b", 2, 0)]);
+    let waits = project(&bench.run.records().unwrap()).signal_waits();
+    assert_eq!(waits.iter().map(|wait| &*wait.name).collect::<Vec<_>>(), ["a", "b", "b"]);
+    bench.run.signal("b", number(5)).unwrap();
+    bench.desk.drain();
+    assert_eq!(bench.run.signals(), [status("b", 1, 0)], "it waits no more, for the other neither");
+    bench.run.signal("a", number(6)).unwrap();
+    bench.run.signal("b", number(7)).unwrap();
+    bench.desk.drain();
+    assert_eq!(bench.run.signals(), [status("a", 0, 1)]);
+    let outcome = bench.finish();
+    assert_eq!(output(&outcome), r#"["1 {\"name\":\"b\",\"body\":5}","2 7"]"#);
+}
+
+#[test]
+fn of_several_retained_signals_the_first_in_the_calls_order_is_taken() {
+    let mut bench = root(|| vec![waits_for_any(&["none", "b", "a"])], 1);
+    bench.run.signal("a", number(1)).unwrap();
+    bench.run.signal("b", number(2)).unwrap();
+    bench.desk.drain();
+    let status = |name: &str, waiting, kept| SignalStatus { name: name.into(), waiting, kept };
+    assert_eq!(bench.run.signals(), [status("a", 0, 1)]);
+    assert_eq!(output(&bench.finish()), r#"["1 {\"name\":\"b\",\"body\":2}"]"#);
+}
+
+#[test]
+fn what_cannot_be_waited_for_is_a_problem() {
+    let many: Vec<String> = (0..101).map(|at| format!("n{at}")).collect();
+    let asks = [
+        serde_json::json!({ "any": [] }),
+        serde_json::json!({ "any": many.iter().map(|name| serde_json::json!({ "name": name })).collect::<Vec<_>>() }),
+        serde_json::json!({ "any": [{ "name": "a" }, { "name": "a" }] }),
+        serde_json::json!({ "any": [{ "title": "no name" }] }),
+        serde_json::json!({ "any": [{ "any": [{ "name": "a" }] }] }),
+        serde_json::json!({ "any": [{ "name": "a" }], "name": "b" }),
+        serde_json::json!({}),
+    ];
+    for ask in asks {
+        let count = asks_of(&ask);
+        assert!(count.contains("bad-arguments"), "{ask}: {count}");
+    }
+}
+
+fn asks_of(ask: &serde_json::Value) -> String {
+    let ask = ask.clone();
+    let mut bench = Bench::new(move |_| {
+        let ask = ask.clone();
+        collect(move || vec![Action::Call(Box::new(call("signal", Payload::json(&ask))))], 1)
+    });
+    bench.desk.drain();
+    output(&bench.finish())
+}
+
+#[test]
+fn a_signal_that_nests_too_deep_for_its_name_beside_it_is_a_problem_of_the_call() {
+    let mut bench = root(|| vec![waits_for_any(&["a"])], 1);
+    bench.desk.drain();
+    let depth = crate::process::JSON_DEPTH_MAX;
+    let deep = crate::process::Json::parse(format!("{}{}", "[".repeat(depth), "]".repeat(depth))).unwrap();
+    bench.run.signal("a", Payload::Json(deep)).unwrap();
+    bench.desk.drain();
+    assert_eq!(output(&bench.finish()), r#"["1 json-too-deep Definite"]"#);
+}

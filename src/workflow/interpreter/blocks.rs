@@ -256,6 +256,13 @@ impl Interpreter {
         let outcome = match self.first_failed(place) {
             _ if is_halted => Ok(Value::Null),
             Some(failed) => Err(self.origin_of(failed)),
+            None if matches!(self.node(key.0).action, Action::All(_)) => {
+                let take = |index: usize| {
+                    let state = &mut self.nodes[index];
+                    (state.node.id.to_string(), std::mem::take(&mut state.output))
+                };
+                Ok(Value::Object(self.blocks.get(place).nodes().map(take).collect()))
+            }
             None => {
                 self.budget.spend(block.outputs.iter().map(|(_, output)| output.expressions().max(1)).sum());
                 self.outputs_of(place, &block).map_err(|problem| (problem, None))
@@ -401,7 +408,7 @@ impl Interpreter {
     /// workflow. `None` if it runs none.
     pub(super) fn chosen(&self, key: ItemKey) -> Result<Option<Chosen>, Problem> {
         match &self.node(key.0).action {
-            Action::Steps(block) => Ok(Some((Arc::clone(block), None))),
+            Action::Steps(block) | Action::All(block) => Ok(Some((Arc::clone(block), None))),
             Action::Workflow { workflow, .. } => {
                 let child = Arc::clone(&self.plan.workflows[*workflow]);
                 let scope = self.child_scope(key, &child)?;

@@ -56,7 +56,11 @@ impl Comparison<'_> {
                 let keys = [(former != handler).then_some("call"), with(former_with, now_with)];
                 keys.into_iter().flatten().collect()
             }
-            (Action::Steps(former), Action::Steps(block)) if self.is_same_block(former, block) => Vec::new(),
+            (Action::Steps(former), Action::Steps(block)) | (Action::All(former), Action::All(block))
+                if self.is_same_block(former, block) =>
+            {
+                Vec::new()
+            }
             (Action::Switch(former), Action::Switch(cases))
                 if former.len() == cases.len()
                     && former.iter().zip(cases).all(|(former, case)| {
@@ -65,7 +69,7 @@ impl Comparison<'_> {
             {
                 Vec::new()
             }
-            (Action::Steps(_) | Action::Switch(_), now) => vec![now.key()],
+            (Action::Steps(_) | Action::Switch(_) | Action::All(_), now) => vec![now.key()],
             (
                 Action::Workflow { workflow: former, with: former_with, .. },
                 Action::Workflow { workflow, with: now_with, .. },

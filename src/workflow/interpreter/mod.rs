@@ -66,6 +66,7 @@ mod repeat;
 mod schedule;
 mod scope;
 mod settle;
+mod signals;
 mod state;
 mod taken_over;
 #[cfg(test)]

@@ -153,6 +153,11 @@ pub enum Cause {
         /// The name of the signal.
         name: String,
     },
+    /// The first of several signals, or a time. It pauses with the run.
+    Any {
+        /// The names of the signals.
+        names: Vec<String>,
+    },
     /// A point in time.
     Time,
     /// The next turn of a `repeat`.
@@ -171,6 +176,18 @@ pub enum Cause {
         /// The title of that problem.
         title: String,
     },
+}
+
+impl Cause {
+    /// The names of the signals that end the wait.
+    #[must_use]
+    pub fn signals(&self) -> &[String] {
+        match self {
+            Self::Signal { name } => std::slice::from_ref(name),
+            Self::Any { names } => names,
+            _ => &[],
+        }
+    }
 }
 
 /// An item of a `for-each` that has failed for good.
@@ -455,12 +472,9 @@ fn text_of(progress: &NodeProgress, is_list: bool) -> String {
     if is_list && progress.total > 0 {
         let _ = write!(text, ", {}", progress.items());
     }
-    let signal = progress.waits.iter().find_map(|wait| match &wait.cause {
-        Cause::Signal { name } => Some(name),
-        _ => None,
-    });
-    if let Some(name) = signal {
-        let _ = write!(text, ", waits for signal {name}");
+    let signals = progress.waits.iter().map(|wait| wait.cause.signals()).find(|names| !names.is_empty());
+    if let Some(names) = signals {
+        let _ = write!(text, ", waits for signal {}", names.join(" or "));
     }
     if let Some(reason) = progress.reason() {
         let _ = write!(text, ": {reason}");

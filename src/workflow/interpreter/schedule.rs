@@ -8,7 +8,7 @@ use super::{ITEMS_MAX, Interpreter, ItemKey, kind};
 use crate::process::{Action as Ask, Call, Context, Micros, Payload, Placement, Problem, Spawn, Timestamp};
 use crate::workflow::expression::Size;
 use crate::workflow::model::{When, parse_duration, parse_time};
-use crate::workflow::plan::Action;
+use crate::workflow::plan::{Action, Template};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -171,11 +171,15 @@ impl Interpreter {
             }
             Action::Until(template) => {
                 self.budget.spend(template.expressions().max(1));
-                self.time(key, template).map(|until| self.wait(context, key, until))
+                self.time(key, template, "wait/until").map(|until| self.wait(context, key, until))
             }
             action @ Action::Signal { name, timeout, prompt } => {
                 self.budget.spend(action.templates().map(|one| one.expressions().max(1)).sum());
                 self.wait_for_signal(context, key, name, timeout.as_ref(), prompt.as_ref())
+            }
+            action @ Action::Any { parts, timeout } => {
+                self.budget.spend(action.templates().map(|one| one.expressions().max(1)).sum());
+                self.wait_for_any(context, key, parts, timeout.as_ref())
             }
             Action::Uses { with, .. } | Action::Call { with, .. } | Action::Workflow { with, .. } => {
                 self.budget.spend(with.expressions().max(1));
@@ -186,7 +190,7 @@ impl Interpreter {
                     self.running(index).queued.insert(item);
                 })
             }
-            Action::Steps(_) | Action::Switch(_) => {
+            Action::Steps(_) | Action::Switch(_) | Action::All(_) => {
                 self.budget.spend(1);
                 self.insert(key, Payload::NULL, Stage::Queued);
                 self.running(index).queued.insert(item);
@@ -198,7 +202,7 @@ impl Interpreter {
         }
     }
 
-    fn insert(&mut self, (index, item): ItemKey, input: Payload, stage: Stage) {
+    pub(super) fn insert(&mut self, (index, item): ItemKey, input: Payload, stage: Stage) {
         let turn = self.turn_of((index, item));
         let node = &mut self.nodes[index];
         node.turns = node.turns.max(if node.node.repeat.is_some() { turn + 1 } else { 0 });
@@ -215,6 +219,7 @@ impl Interpreter {
             until: None,
             wait: None,
             origin: None,
+            expected: None,
         };
         self.running(index).live.insert(item, state);
     }
@@ -226,14 +231,14 @@ impl Interpreter {
         self.changed.insert(key.0);
     }
 
-    fn wait(&mut self, context: &Context<'_>, key: ItemKey, until: Timestamp) {
+    pub(super) fn wait(&mut self, context: &Context<'_>, key: ItemKey, until: Timestamp) {
         self.insert(key, Payload::NULL, Stage::Sleeping);
         self.timers.set(until, key, TimerKind::Wake);
         self.waits(key, context.now, Some(until), Cause::Time);
     }
 
-    fn time(&self, key: ItemKey, template: &crate::workflow::plan::Template) -> Result<Timestamp, Problem> {
-        let value = self.evaluate(key.0, Some(key.1), template, "wait/until")?;
+    pub(super) fn time(&self, key: ItemKey, template: &Template, place: &str) -> Result<Timestamp, Problem> {
+        let value = self.evaluate(key.0, Some(key.1), template, place)?;
         let bad = |detail: String| Problem::new(kind::BAD_TIME, "A `wait` needs a time").with_detail(detail);
         let Value::String(text) = &value else {
             return Err(bad("the expression did not give a string such as \"2027-01-31T09:00:00Z\"".to_owned()));
@@ -241,55 +246,13 @@ impl Interpreter {
         parse_time(text).map_err(bad)
     }
 
-    fn duration(
-        &self,
-        key: ItemKey,
-        template: &crate::workflow::plan::Template,
-        place: &str,
-    ) -> Result<Micros, Problem> {
+    pub(super) fn duration(&self, key: ItemKey, template: &Template, place: &str) -> Result<Micros, Problem> {
         let value = self.evaluate(key.0, Some(key.1), template, place)?;
         let bad = |detail: String| Problem::new(kind::BAD_DURATION, "A `wait` needs a duration").with_detail(detail);
         let Value::String(text) = &value else {
             return Err(bad("the expression did not give a string such as \"30s\"".to_owned()));
         };
         parse_duration(text).map_err(bad)
-    }
-
-    /// Waits by a call that the run itself answers, so that its timeout pauses with the run. It
-    /// does not count as an attempt.
-    fn wait_for_signal(
-        &mut self,
-        context: &mut Context<'_>,
-        key: ItemKey,
-        name: &crate::workflow::plan::Template,
-        timeout: Option<&crate::workflow::plan::Template>,
-        prompt: Option<&crate::workflow::plan::Template>,
-    ) -> Result<(), Problem> {
-        let name = match self.evaluate(key.0, Some(key.1), name, "wait/signal")? {
-            Value::String(name) if !name.is_empty() => name,
-            other => {
-                let detail = format!("the expression gave {other}, which is no text");
-                return Err(Problem::new(kind::BAD_SIGNAL, "A signal's name is a text").with_detail(detail));
-            }
-        };
-        let timeout = timeout.map(|timeout| self.duration(key, timeout, "wait/timeout")).transpose()?;
-        let prompt = prompt.map(|prompt| self.evaluate(key.0, Some(key.1), prompt, "wait")).transpose()?;
-        let args = Payload::json(&signal_arguments(&name, prompt));
-        self.in_flight_bytes += args.size();
-        self.budget.bytes = self.budget.bytes.saturating_sub(args.size());
-        let call = Call {
-            handler: crate::run::SIGNAL.into(),
-            args: args.clone(),
-            timeout,
-            idempotency_key: None,
-            placement: None,
-        };
-        let tag = context.command(Ask::Call(Box::new(call)));
-        self.insert(key, args, Stage::InFlight(tag));
-        self.in_flight.insert(tag, key);
-        let until = timeout.map(|timeout| context.now.saturating_add(timeout));
-        self.waits(key, context.now, until, Cause::Signal { name });
-        Ok(())
     }
 
     /// Begins an attempt of an item that is queued.
@@ -334,6 +297,8 @@ impl Interpreter {
             Action::Wait(_)
             | Action::Until(_)
             | Action::Signal { .. }
+            | Action::Any { .. }
+            | Action::All(_)
             | Action::Set(_)
             | Action::Steps(_)
             | Action::Switch(_)
@@ -393,22 +358,4 @@ impl Interpreter {
         payload(&outputs, context.init.limits.payload_bytes)
             .map_err(|problem| problem.with_data(&serde_json::json!({ "pointer": "/outputs" })))
     }
-}
-
-/// Characters of the title and of the text that a person is shown; longer ones are cut. Arbitrary:
-/// a line, and what fits on a page.
-const PROMPT_CHARS_MAX: [(&str, usize); 2] = [("title", 200), ("text", 4_000)];
-
-/// The arguments of a call that waits for a signal.
-fn signal_arguments(name: &str, prompt: Option<Value>) -> Value {
-    let mut arguments = serde_json::json!({ "name": name });
-    let (Value::Object(all), Some(Value::Object(prompt))) = (&mut arguments, prompt) else { return arguments };
-    all.extend(prompt);
-    for (key, chars_max) in PROMPT_CHARS_MAX {
-        let Some(value) = all.get_mut(key) else { continue };
-        let text = if let Value::String(text) = value { std::mem::take(text) } else { value.to_string() };
-        let cut = text.char_indices().nth(chars_max).map(|(at, _)| format!("{}…", &text[..at]));
-        *value = Value::String(cut.unwrap_or(text));
-    }
-    arguments
 }

@@ -202,11 +202,7 @@ pub(super) fn payload(value: &Value, limit: u64) -> Result<Payload, Problem> {
 
 /// The value of a payload in expressions: bytes are base64 text.
 pub(super) fn value(payload: &Payload) -> Value {
-    match payload {
-        Payload::Json(json) => json.to_value(),
-        Payload::Bytes(bytes) => Value::String(base64(bytes)),
-        Payload::Blob(blob) => json!({"digest": blob.digest, "size": blob.size, "media-type": blob.media_type}),
-    }
+    payload.to_value()
 }
 
 /// The size of [`value`].
@@ -215,30 +211,5 @@ pub(super) fn size_of(payload: &Payload) -> Size {
         Payload::Json(json) => Size::of_text(json.as_str()),
         Payload::Bytes(bytes) => Size { bytes: 2 + bytes.len().div_ceil(3) * 4, values: 1 },
         Payload::Blob(_) => Size::of(&value(payload)),
-    }
-}
-
-/// Base64 of RFC 4648, padded.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let bits = chunk.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for place in 0..4 {
-            let digit = DIGITS[(bits >> (18 - 6 * place)) as usize & 63];
-            out.push(if place <= chunk.len() { digit as char } else { '=' });
-        }
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn base64_of_rfc_4648() {
-        for (bytes, text) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(super::base64(bytes.as_bytes()), text);
-        }
-        assert_eq!(super::base64(&[0xff, 0xfe, 0xfd]), "//79");
     }
 }

@@ -19,6 +19,7 @@ const RETRY_AFTER_MAX: Micros = Micros(86_400_000_000);
 impl Interpreter {
     /// Handles the answer to an attempt.
     pub(super) fn answered(&mut self, context: &mut Context<'_>, key: ItemKey, answer: Answer) {
+        let answer = self.came(key, answer);
         let is_late = self.is_late(key, &answer);
         let item = self.item(key);
         let size = item.input.size();
@@ -49,7 +50,7 @@ impl Interpreter {
 
     /// Handles a due timer of an item.
     pub(super) fn timer(&mut self, context: &mut Context<'_>, key: ItemKey, why: TimerKind) {
-        let is_wait = matches!(self.node(key.0).action, Action::Wait(_) | Action::Until(_));
+        let is_wait = matches!(self.node(key.0).action, Action::Wait(_) | Action::Until(_) | Action::Any { .. });
         let item = self.item(key);
         match (why, item.stage) {
             (TimerKind::Timeout, Stage::InFlight(tag)) => {
@@ -64,8 +65,9 @@ impl Interpreter {
             }
             (TimerKind::Wake, Stage::Sleeping) if item.is_between => self.begin_turn(key),
             (TimerKind::Wake, Stage::Sleeping) if is_wait => {
+                let value = self.came_by_time(key);
                 self.fillable.insert(key.0);
-                self.turn_over(context.now, key, Value::Null);
+                self.turn_over(context.now, key, value);
                 self.end_if_finished(key.0);
             }
             (TimerKind::Wake, Stage::Sleeping) => {

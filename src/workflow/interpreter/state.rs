@@ -202,6 +202,17 @@ pub(super) struct Item {
     pub(super) is_between: bool,
     /// The step within it that the attempt failed at.
     pub(super) origin: Option<Box<Origin>>,
+    /// What it waits for, if that is the first of several things.
+    pub(super) expected: Option<Box<Expected>>,
+}
+
+/// The several things of which an item waits for the first, each with its name in the output.
+#[derive(Default, Debug)]
+pub(super) struct Expected {
+    /// The names of the signals.
+    pub(super) signals: Vec<(String, Arc<str>)>,
+    /// The one that is next by time, if there is one before the timeout.
+    pub(super) by_time: Option<Arc<str>>,
 }
 
 impl Item {

@@ -26,6 +26,7 @@ mod schedule;
 pub mod schema;
 mod schema_view;
 mod script;
+mod several;
 mod step;
 pub(crate) mod values;
 mod wait;
@@ -46,6 +47,7 @@ pub use repeat::{Repeat, TURNS_MAX};
 pub use schedule::Scheduled;
 pub(crate) use script::INLINE;
 pub use script::{InlineScript, ScriptLanguage};
+pub use several::PARTS_MAX;
 pub(crate) use step::ENTRY_DEFAULT;
 
 /// Most steps of a workflow. Arbitrary.
@@ -295,6 +297,20 @@ pub enum Action {
         /// What a person is shown who sends it.
         prompt: Prompt,
     },
+    /// Waits for the first of several things.
+    Any {
+        /// What it waits for.
+        parts: Vec<Part>,
+        /// The longest wait.
+        timeout: Option<Node>,
+    },
+    /// Waits for several things.
+    All {
+        /// What it waits for.
+        parts: Vec<Part>,
+        /// The longest wait for the signals among them.
+        timeout: Option<Node>,
+    },
     /// Computes a value.
     Set(Node),
     /// Runs steps of its own.
@@ -306,6 +322,15 @@ pub enum Action {
         /// Its path, relative to the folder of the file that names it.
         file: Spanned<String>,
     },
+}
+
+/// One of several things that a step waits for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Part {
+    /// Its name in the output.
+    pub name: Spanned<String>,
+    /// A wait for a duration, a time or a signal, without a timeout of its own.
+    pub action: Action,
 }
 
 /// What a person is shown who answers a wait.
@@ -320,6 +345,17 @@ pub struct Prompt {
 }
 
 impl Action {
+    /// The names of the signals that it waits for.
+    pub(crate) fn signals(&self) -> Vec<&Node> {
+        match self {
+            Self::Signal { name, .. } => vec![name],
+            Self::Any { parts, .. } | Self::All { parts, .. } => {
+                parts.iter().flat_map(|part| part.action.signals()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The key in the file that selects the action.
     #[must_use]
     pub fn key(&self) -> &'static str {
@@ -327,7 +363,7 @@ impl Action {
             Self::Uses { .. } => "uses",
             Self::Script(_) => "script",
             Self::Call { .. } => "call",
-            Self::Wait(_) | Self::Until(_) | Self::Signal { .. } => "wait",
+            Self::Wait(_) | Self::Until(_) | Self::Signal { .. } | Self::Any { .. } | Self::All { .. } => "wait",
             Self::Set(_) => "set",
             Self::Steps(_) => "steps",
             Self::Switch(_) => "switch",

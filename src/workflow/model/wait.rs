@@ -3,6 +3,7 @@
 use super::durations::{self, TIME_FORM, parse_time};
 use super::fields::{Fields, KnownKeys, text};
 use super::foreign_keys;
+use super::several::read_several;
 use super::values::duration;
 use super::{Action, Prompt};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
@@ -41,18 +42,21 @@ fn signal_as_duration(node: &Node) -> Option<Diagnostic> {
     Some(Diagnostic::new("duration", format!("`wait`: {}", error.why), node.span).hint(hint))
 }
 
-fn is_expression(node: &Node) -> bool {
+pub(super) fn is_expression(node: &Node) -> bool {
     node.as_text().is_some_and(|text| text.contains("${"))
 }
 
 fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Option<Action> {
     let keys = KnownKeys {
         what: "`wait`",
-        known: &["until", "signal", "timeout", "title", "text", "schema"],
+        known: &["until", "signal", "any", "all", "timeout", "title", "text", "schema"],
         later: &[],
         foreign: foreign_keys::WAIT,
     };
     let fields = Fields::read(node, &keys, problems)?;
+    if let [several, ..] = fields.among(&["any", "all"])[..] {
+        return read_several(several, &fields, problems);
+    }
     if let Some(until) = fields.get("until") {
         return read_until(until, &fields, problems);
     }

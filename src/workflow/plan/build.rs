@@ -9,6 +9,7 @@ use super::references::{ExpressionSite, KnownNames, ListNames, unknown_need};
 use super::template::Template;
 use super::{
     Action, Block, Case, ChildWorkflow, Node, PLAN_VERSION, Plan, Repeat, calls, components, concurrency, schedules,
+    waits,
 };
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
@@ -197,17 +198,11 @@ fn read_step<'a>(
         model::Action::Call { handler } => {
             with().map(|with| Action::Call { handler: handler.value.as_str().into(), with })
         }
-        model::Action::Wait(node) => templates.value(node, each).map(Action::Wait),
-        model::Action::Until(node) => templates.value(node, each).map(Action::Until),
-        model::Action::Signal { name, timeout, prompt } => {
-            let name = templates.value(name, each);
-            let timeout = timeout.as_ref().map_or(Some(None), |node| templates.value(node, each).map(Some));
-            let prompt = read_prompt(prompt, templates, each);
-            name.zip(timeout).zip(prompt).map(|((name, timeout), entries)| {
-                let prompt = (!entries.is_empty()).then_some(Template::Object(entries));
-                Action::Signal { name, timeout, prompt }
-            })
-        }
+        model::Action::Wait(_)
+        | model::Action::Until(_)
+        | model::Action::Signal { .. }
+        | model::Action::Any { .. }
+        | model::Action::All { .. } => waits::read_wait(step, templates, each),
         model::Action::Set(node) => templates.value(node, each).map(Action::Set),
         model::Action::Steps(block) => {
             read_inner(block, each, workflow, templates).map(|block| Action::Steps(Arc::new(block)))
@@ -263,24 +258,6 @@ fn read_inner<'a>(
     templates.outer = outer;
     let pointer = templates.in_file.pointer(block.pointer.strip_suffix("/steps").unwrap_or_default());
     read.map(|read| Block { pointer, ..read })
-}
-
-/// What a person is shown who sends a signal. `None` if there is a problem.
-fn read_prompt(
-    prompt: &model::Prompt,
-    templates: &mut TemplateReader<'_>,
-    site: ExpressionSite,
-) -> Option<Vec<(String, Template)>> {
-    let mut entries = Vec::new();
-    for (key, node) in [("title", &prompt.title), ("text", &prompt.text)] {
-        if let Some(node) = node {
-            entries.push((key.to_owned(), templates.value(node, site)));
-        }
-    }
-    if let Some(schema) = &prompt.schema {
-        entries.push(("schema".to_owned(), Some(Template::Literal(schema.clone()))));
-    }
-    entries.into_iter().map(|(key, value)| Some((key, value?))).collect()
 }
 
 fn add_edges(index: usize, step: &Step, templates: &mut TemplateReader<'_>, list: &mut List) {

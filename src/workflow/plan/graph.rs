@@ -37,6 +37,8 @@ pub(super) fn describe(plan: &Plan, node: &Node) -> String {
         Action::Call { handler, .. } => format!("call {handler}"),
         Action::Wait(_) => "wait".to_owned(),
         Action::Until(_) => "wait until a time".to_owned(),
+        Action::Any { parts, .. } => format!("wait for any of {}", parts.len()),
+        Action::All(block) => format!("wait for all of {}", block.nodes.len()),
         Action::Signal { name, .. } => format!("wait for {}", shown(name)),
         Action::Set(_) => "set".to_owned(),
         Action::Steps(block) => format!("{} steps", block.nodes.len()),

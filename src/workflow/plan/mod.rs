@@ -15,6 +15,7 @@
 //! - **I4** Limits, timeouts and retries of a node are final: defaults and declarations are merged
 //!   into them.
 
+mod action;
 mod arguments;
 mod build;
 mod calls;
@@ -34,12 +35,14 @@ mod template;
 #[cfg(test)]
 mod tests;
 mod view;
+mod waits;
 mod warnings;
 
-use super::model::{Durability, INLINE, Inputs, Retry, When};
+use super::model::{Durability, Inputs, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
 use crate::workflow::schedule::ScheduleSpec;
+pub use action::{Action, Part};
 pub use children::{WORKFLOW_FILES_BYTES_MAX, WORKFLOW_FILES_MAX, WORKFLOW_FILES_STEPS_MAX};
 pub use concurrency::Concurrency;
 pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, Unchecked, Unusable};
@@ -198,104 +201,6 @@ pub struct Node {
     pub grants: Grants,
 }
 
-/// What a node does.
-#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Action {
-    /// Runs a guest.
-    Uses {
-        /// The name of a [`Component`].
-        component: Arc<str>,
-        /// The name of the entry point.
-        entry: Arc<str>,
-        /// The input of the entry point.
-        with: Template,
-    },
-    /// Calls a handler.
-    Call {
-        /// The name of the handler.
-        handler: Arc<str>,
-        /// The arguments of the call.
-        with: Template,
-    },
-    /// Waits for a duration, given as text.
-    Wait(Template),
-    /// Waits until a time, given as text.
-    Until(Template),
-    /// Waits for a signal.
-    Signal {
-        /// The name of the signal, a string.
-        name: Template,
-        /// The longest wait, a duration as text.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        timeout: Option<Template>,
-        /// What a person is shown who sends it: an object of `title`, `text` and `schema`.
-        #[serde(skip_serializing_if = "Option::is_none", default)]
-        prompt: Option<Template>,
-    },
-    /// Computes a value.
-    Set(Template),
-    /// Runs steps of its own.
-    Steps(Arc<Block>),
-    /// Runs the steps of the first case that applies.
-    Switch(Vec<Case>),
-    /// Runs another workflow.
-    Workflow {
-        /// Its index in [`Plan::workflows`].
-        workflow: usize,
-        /// Its inputs.
-        with: Template,
-        /// Whether one of its steps may use the run's store `kv`.
-        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
-        stores: bool,
-    },
-}
-
-impl Action {
-    /// The key in the file that selects the action.
-    #[must_use]
-    pub fn key(&self) -> &'static str {
-        match self {
-            Self::Uses { component, .. } if component.starts_with(INLINE) => "script",
-            Self::Uses { .. } => "uses",
-            Self::Call { .. } => "call",
-            Self::Wait(_) | Self::Until(_) | Self::Signal { .. } => "wait",
-            Self::Set(_) => "set",
-            Self::Steps(_) => "steps",
-            Self::Switch(_) => "switch",
-            Self::Workflow { .. } => "workflow",
-        }
-    }
-
-    /// Returns whether it runs steps of its own.
-    #[must_use]
-    pub fn has_block(&self) -> bool {
-        matches!(self, Self::Steps(_) | Self::Switch(_) | Self::Workflow { .. })
-    }
-
-    /// The lists of steps within it that are in the same file; [`Plan::blocks_of`] has all.
-    pub fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
-        let (one, cases) = match self {
-            Self::Steps(block) => (Some(block), &[][..]),
-            Self::Switch(cases) => (None, &cases[..]),
-            _ => (None, &[][..]),
-        };
-        one.into_iter().chain(cases.iter().map(|case| &case.block))
-    }
-
-    /// Its templates, without those of steps within it.
-    pub(in crate::workflow) fn templates(&self) -> impl Iterator<Item = &Template> {
-        let all: [Option<&Template>; 3] = match self {
-            Self::Uses { with, .. } | Self::Call { with, .. } | Self::Workflow { with, .. } => [Some(with), None, None],
-            Self::Wait(template) | Self::Until(template) | Self::Set(template) => [Some(template), None, None],
-            Self::Signal { name, timeout, prompt } => [Some(name), timeout.as_ref(), prompt.as_ref()],
-            Self::Steps(_) | Self::Switch(_) => [None, None, None],
-        };
-        let cases = if let Self::Switch(cases) = self { &cases[..] } else { &[] };
-        all.into_iter().flatten().chain(cases.iter().filter_map(|case| case.condition.as_ref()))
-    }
-}
-
 impl Node {
     /// Returns whether it, or a step within it, may use the run's store `kv`: by its own call, or
     /// by a grant to its guest.
@@ -446,9 +351,9 @@ impl Plan {
     /// expressions only the text before the first one is known.
     #[must_use]
     pub fn waits_for_signal(&self, name: &str) -> bool {
-        self.all_nodes().any(|node| match &node.action {
-            Action::Signal { name: Template::Literal(waited), .. } => waited == name,
-            Action::Signal { name: Template::Text(waited), .. } => {
+        self.all_nodes().flat_map(|node| node.action.signals()).any(|waited| match waited {
+            Template::Literal(waited) => waited == name,
+            Template::Text(waited) => {
                 let waited = String::from(waited.clone());
                 name.starts_with(waited.split("${").next().unwrap_or_default())
             }

@@ -3,7 +3,7 @@
 //! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest covers; it may change
 //! with each release.
 
-use super::{Action, Block, Case, ChildWorkflow, Node, Plan, Repeat, Template};
+use super::{Action, Block, Case, ChildWorkflow, Node, Part, Plan, Repeat, Template};
 use crate::workflow::model::{Input, Inputs, LIMITS, When, millis};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -93,6 +93,20 @@ fn inputs(inputs: &Inputs) -> Value {
     inputs.0.iter().map(view).collect()
 }
 
+fn part_view(part: &Part) -> Value {
+    match part {
+        Part::Wait(value) => value.to_value(),
+        Part::Until(value) => json!({ "until": value.to_value() }),
+        Part::Signal { name, prompt } => {
+            let mut signal = json!({ "signal": name.to_value() });
+            for (key, value) in prompt.iter().flat_map(Template::entries) {
+                signal[key] = value;
+            }
+            signal
+        }
+    }
+}
+
 fn repeat_view(Repeat { until, while_true, max, delay }: &Repeat) -> Value {
     let condition = |one: &Option<Template>| one.as_ref().map_or(Value::Null, Template::to_value);
     json!({ "until": condition(until), "while": condition(while_true), "max": max, "delay-ms": millis(*delay) })
@@ -133,6 +147,21 @@ impl Plan {
                 if let Some(timeout) = timeout {
                     step["wait"]["timeout"] = timeout.to_value();
                 }
+            }
+            Action::Any { parts, timeout } => {
+                let part = |(name, part): &(Arc<str>, Part)| (name.to_string(), part_view(part));
+                step["wait"] = json!({ "any": parts.iter().map(part).collect::<Map<_, _>>() });
+                if let Some(timeout) = timeout {
+                    step["wait"]["timeout"] = timeout.to_value();
+                }
+            }
+            Action::All(block) => {
+                let part = |node: &Arc<Node>| {
+                    let mut step = json!({});
+                    self.action(&node.action, &mut step);
+                    (node.id.to_string(), step["wait"].take())
+                };
+                step["wait"] = json!({ "all": block.nodes.iter().map(part).collect::<Map<_, _>>() });
             }
             Action::Set(value) => step["set"] = value.to_value(),
             Action::Steps(block) => (step["steps"], step["outputs"]) = self.inner(block),

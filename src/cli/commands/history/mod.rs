@@ -11,7 +11,7 @@ use crate::host::RunProjection;
 use crate::process::{Action, Answer, Ending, Pid, Status, Tag, Timestamp};
 use crate::run::{Decided, Decision, News, Record, RunVersion};
 use crate::workflow::diagnostics::closest;
-use crate::workflow::interpreter::progress::{Cause, Progress, path_of, without_items};
+use crate::workflow::interpreter::progress::{Progress, path_of, without_items};
 use clap::Args;
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -192,10 +192,7 @@ impl<'a> OfStep<'a> {
                     };
                     if self.is_its(node) {
                         is_selected = true;
-                        self.signals.extend(waits.iter().filter_map(|wait| match &wait.cause {
-                            Cause::Signal { name } => Some(name.clone()),
-                            _ => None,
-                        }));
+                        self.signals.extend(waits.iter().flat_map(|wait| wait.cause.signals()).cloned());
                     }
                 }
                 is_own || is_selected

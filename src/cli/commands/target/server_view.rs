@@ -111,9 +111,6 @@ pub(super) fn may_wait_for(file: &str, text: &str, name: &str) -> bool {
     let mut problems = Diagnostics::new(source.clone());
     let Some(root) = syntax::parse(&source, &mut problems) else { return true };
     let workflow = model::read(&root, &mut problems);
-    let mut names = workflow.all_steps().filter_map(|step| match &step.action {
-        model::Action::Signal { name, .. } => Some(name.as_text()),
-        _ => None,
-    });
-    names.any(|waited| waited.is_none_or(|waited| waited == name || waited.contains("${")))
+    let mut names = workflow.all_steps().flat_map(|step| step.action.signals());
+    names.any(|waited| waited.as_text().is_none_or(|waited| waited == name || waited.contains("${")))
 }

@@ -216,7 +216,7 @@ impl World {
                     what: call.handler.to_string(),
                     entry: String::new(),
                     input: value(&call.args),
-                    scope: format!("signal {}", value(&call.args)["name"].as_str().unwrap()),
+                    scope: format!("signal {}", names_of(&value(&call.args))),
                     grants: Grants::default(),
                     limits: Arc::default(),
                     is_spawn: false,
@@ -339,6 +339,11 @@ impl World {
         }
     }
 
+    /// The extension members of that problem.
+    pub(super) fn data(&self) -> Value {
+        self.problem().data.as_ref().map(crate::process::Json::to_value).unwrap_or_default()
+    }
+
     /// The last status of a node in the log.
     pub(super) fn status(&self, node: &str) -> String {
         let of = |progress: &Progress| match progress {
@@ -352,4 +357,13 @@ impl World {
 /// Runs with answers in the order of the commands.
 pub(super) fn run(yaml: &str, inputs: Value, reply: impl FnMut(&Ask) -> Reply) -> World {
     World::new(yaml, inputs).run(reply, |_| 0)
+}
+
+/// The names of the signals that a call waits for.
+fn names_of(args: &Value) -> String {
+    let name = |one: &Value| one["name"].as_str().unwrap().to_owned();
+    match args["any"].as_array() {
+        Some(all) => all.iter().map(name).collect::<Vec<_>>().join(" or "),
+        None => name(args),
+    }
 }

@@ -112,3 +112,87 @@ fn a_cancelled_run_takes_its_wait_back() {
     assert!(world.settle_stopped());
     assert_eq!(world.status("w"), "cancelled");
 }
+
+const ANY: &str = "
+inputs: { late: { type: string, default: 24h } }
+steps:
+  - id: review
+    wait:
+      any:
+        yes: { signal: approve, title: 'Publish it?' }
+        no: { signal: reject }
+        late: '${ .inputs.late }'
+  - { id: end, set: '${ .steps.review.output }' }
+outputs: { end: '${ .steps.end.output }' }";
+
+#[test]
+fn the_first_of_several_signals_ends_a_wait_by_its_name() {
+    let mut world = World::new(ANY, json!({}));
+    assert_eq!(world.scopes(), ["signal approve or reject"]);
+    let Action::Call(call) = &world.commands[0].action else { panic!("one call for both") };
+    assert_eq!(call.timeout, Some(Micros(86_400_000_000)), "the time among them is its timeout");
+    assert_eq!(
+        crate::workflow::interpreter::scope::value(&call.args),
+        json!({"any": [{"name": "approve", "title": "Publish it?"}, {"name": "reject"}]})
+    );
+    world.answer_scope("signal approve or reject", ok(json!({"name": "reject", "body": {"by": "Ann"}})));
+    assert_eq!(world.output(), json!({"end": {"first": "no", "value": {"by": "Ann"}}}));
+}
+
+#[test]
+fn a_time_among_several_ends_a_wait_and_a_timeout_fails_it() {
+    let late = || Reply::Now(Err(Arc::new(Problem::new(crate::process::problem::kind::TIMED_OUT, "late"))));
+    let mut world = World::new(ANY, json!({}));
+    world.answer_scope("signal approve or reject", late());
+    assert_eq!(world.output(), json!({"end": {"first": "late", "value": null}}));
+
+    let yaml = ANY.replace("  - { id: end", "      timeout: 1h\n  - { id: end");
+    let mut world = World::new(&yaml, json!({}));
+    let Action::Call(call) = &world.commands[0].action else { panic!("one call for both") };
+    assert_eq!(call.timeout, Some(Micros(3_600_000_000)), "the timeout comes before the time among them");
+    world.answer_scope("signal approve or reject", late());
+    assert_eq!(world.data()["cause"]["kind"], "timed-out");
+}
+
+#[test]
+fn the_first_of_several_times_ends_a_wait_without_a_call() {
+    let yaml = "
+steps:
+  - { id: pause, wait: { any: { long: 2h, short: '${ \"1h\" }', past: { until: '2400-01-01T00:00:00Z' } } } }
+outputs: { first: '${ .steps.pause.output.first }' }";
+    let mut world = World::new(yaml, json!({}));
+    assert_eq!(world.scopes(), [""; 0]);
+    world.sleep_over();
+    assert_eq!(world.output(), json!({"first": "short"}));
+}
+
+#[test]
+fn all_of_several_waits_must_end_and_each_has_its_result() {
+    let yaml = "
+steps:
+  - { id: both, wait: { all: { a: { signal: legal }, b: { signal: money }, pause: 1h }, timeout: 2h } }
+outputs: { both: '${ .steps.both.output }' }";
+    let mut world = World::new(yaml, json!({}));
+    assert_eq!(world.scopes(), ["signal legal", "signal money"]);
+    world.answer_scope("signal money", ok(json!(2)));
+    world.sleep_over();
+    assert!(world.end.is_none());
+    world.answer_scope("signal legal", ok(json!("yes")));
+    assert_eq!(world.output(), json!({"both": {"a": "yes", "b": 2, "pause": null}}));
+
+    let mut world = World::new(yaml, json!({}));
+    world.answer_scope("signal money", ok(json!(2)));
+    let late = Problem::new(crate::process::problem::kind::TIMED_OUT, "late");
+    world.answer_scope("signal legal", Reply::Now(Err(Arc::new(late))));
+    world.sleep_over();
+    let data = world.data();
+    assert_eq!((&data["step"], &data["cause"]["kind"]), (&json!("both.a"), &json!("timed-out")));
+}
+
+#[test]
+fn a_signal_twice_among_several_is_a_problem() {
+    let yaml = "
+steps: [{ id: a, wait: { any: { x: { signal: '${ \"go\" }' }, y: { signal: go } } } }]";
+    let world = World::new(yaml, json!({}));
+    assert_eq!(world.data()["cause"]["kind"], kind::BAD_SIGNAL);
+}
