@@ -63,6 +63,60 @@ struct Case {
     ends: Value,
 }
 
+/// Files that the steps of cases run.
+const FILES: [(&str, &str); 3] = [("ship.yaml", SHIP), ("stock/label.yaml", LABEL), ("count.yaml", COUNT)];
+
+/// Writes them, with other text for some.
+fn write_files(folder: &Path, others: &[(&str, &str)]) {
+    std::fs::create_dir_all(folder.join("stock")).unwrap();
+    for (name, text) in FILES.iter().chain(others) {
+        std::fs::write(folder.join(name), text).unwrap();
+    }
+}
+
+const WORKFLOWS: &str = r#"
+inputs: { list: { type: array } }
+steps:
+  - id: each
+    for-each: ${ .inputs.list }
+    max-parallel: 2
+    workflow: ship.yaml
+    with: { to: "${ .item }", n: "${ .index }" }
+    retry: { max: 2, backoff: 1ms }
+  - { id: count, workflow: ./count.yaml, with: { n: 2 } }
+  - { id: asks, workflow: ship.yaml, with: { to: bad, n: 7 }, continue-on-error: true }
+  - { id: last, call: shop, with: "${ .steps.each.output | map(.label) }" }
+outputs: { last: "${ .steps.last.output }", count: "${ .steps.count.output.n }", of: "${ .steps.asks.error.step }" }
+"#;
+
+const SHIP: &str = r#"
+inputs: { to: string, n: integer }
+steps:
+  - { id: first, call: shop, with: [ "${ .inputs.n }" ] }
+  - { id: wait, if: "${ .inputs.n == 1 }", wait: { signal: go } }
+  - id: label
+    needs: [ first, wait ]
+    workflow: stock/label.yaml
+    with: { text: "${ .inputs.to }" }
+outputs: { label: "${ .steps.label.output.text + (.steps.wait.output // \"\") }" }
+"#;
+
+const LABEL: &str = r#"
+inputs: { text: string, stars: { type: integer, default: 2 } }
+steps:
+  - { id: print, call: shop, with: [ "${ .inputs.text }" ] }
+  - { id: nap, needs: print, wait: 1ms }
+outputs: { text: "${ .steps.print.output[0] + .inputs.stars * \"*\" }" }
+"#;
+
+const COUNT: &str = r#"
+inputs: { n: integer }
+steps:
+  - { id: asked, call: shop, with: [ count, "${ .inputs.n }" ] }
+  - { id: rest, if: "${ .inputs.n > 0 }", needs: asked, workflow: count.yaml, with: { n: "${ .inputs.n - 1 }" } }
+outputs: { n: "${ 1 + (.steps.rest.output.n // 0) }" }
+"#;
+
 const GROUPS: &str = r#"
 inputs: { list: { type: array } }
 steps:
@@ -167,6 +221,13 @@ fn cases() -> Vec<Case> {
             ends: json!({ "sum": 6, "polled": ["poll", 2], "list": [[0, 3], [1, 3]] }),
         },
         Case {
+            name: "workflows",
+            text: WORKFLOWS,
+            inputs: json!({ "list": ["a", "b", "c"] }),
+            signals: &[("go", "\"!\"")],
+            ends: json!({ "last": ["a**", "b**!", "c**"], "count": 3, "of": "asks.label.print" }),
+        },
+        Case {
             name: "a failure within",
             text: FAILS,
             inputs: json!({}),
@@ -198,6 +259,7 @@ async fn a_run_of_each_construct_goes_on_from_every_record_to_the_same_end() {
         let folder = tempfile::tempdir().unwrap();
         let shop = Arc::new(Shop::default());
         shop.broken.lock().unwrap().push("[\"bad\"]".to_owned());
+        write_files(folder.path(), &[]);
         let host = shop.host(folder.path());
         let workflow = host.parse("flow.yaml", case.text, folder.path()).unwrap_or_else(|error| panic!("{error}"));
         let options = RunOptions { id: Some("run".to_owned()), ..RunOptions::default() };
@@ -267,4 +329,126 @@ async fn a_retry_repeats_only_what_has_not_succeeded_within_a_step() {
             assert_eq!(asked, [r#"["three","b"]"#]);
         }
     }
+}
+
+const RETRIED_FILES: &str = r#"
+steps:
+  - { id: before, call: shop, with: [ before ] }
+  - id: each
+    needs: before
+    for-each: [ a, b ]
+    workflow: one.yaml
+    with: { item: "${ .item }" }
+outputs: { all: "${ .steps.each.output | map(.three[1]) }" }
+"#;
+
+const ONE: &str = r#"
+inputs: { item: string }
+steps:
+  - { id: one, call: shop, with: [ one, "${ .inputs.item }" ] }
+  - { id: rest, workflow: stock/rest.yaml, with: { item: "${ .steps.one.output[1] }" } }
+outputs: { three: "${ .steps.rest.output.three }" }
+"#;
+
+const REST: &str = r#"
+inputs: { item: string }
+steps:
+  - { id: two, call: shop, with: [ two, "${ .inputs.item }" ] }
+  - { id: three, needs: two, call: shop, with: [ three, "${ .inputs.item }" ] }
+outputs: { three: "${ .steps.three.output }" }
+"#;
+
+/// What the handler is asked by a retry with other files.
+async fn asked_by_a_retry(others: &[(&str, &str)]) -> Vec<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let files = [("one.yaml", ONE), ("stock/rest.yaml", REST)];
+    write_files(folder.path(), &files);
+    let shop = Arc::new(Shop::default());
+    shop.broken.lock().unwrap().push(r#"["three","b"]"#.to_owned());
+    let host = shop.host(folder.path());
+    let workflow = host.parse("flow.yaml", RETRIED_FILES, folder.path()).unwrap();
+    let options = RunOptions { id: Some("run".to_owned()), ..RunOptions::default() };
+    let outcome = host.start(&workflow, Map::new(), options).unwrap().finished().await;
+    let data = &told(&outcome)["data"];
+    assert_eq!((&data["step"], &data["pointer"]), (&json!("each[1].rest.three"), &json!("stock/rest.yaml#/steps/1")));
+    shop.broken.lock().unwrap().clear();
+    shop.asked.lock().unwrap().clear();
+    write_files(folder.path(), others);
+    // The run has the files as they were.
+    let stored = host.workflow_of("run").unwrap();
+    assert_eq!(stored.plan().digest(), workflow.plan().digest());
+    let other =
+        if others.is_empty() { stored.clone() } else { host.parse("flow.yaml", RETRIED_FILES, folder.path()).unwrap() };
+    let records = host.journal().unwrap().unwrap().records("run").unwrap();
+    let prepared = host.prepare_retry(&stored, &records, &other, RetryOptions::default()).unwrap();
+    let run = host.retry(&other, prepared, RunOptions::default()).unwrap();
+    let outcome = run.finished().await;
+    assert_eq!((told(&outcome), outcome.status), (json!({ "all": ["a", "b"] }), Status::Succeeded));
+    shop.asked.lock().unwrap().keys().cloned().collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_repeats_only_what_has_not_succeeded_within_a_workflow_that_a_step_runs() {
+    assert_eq!(asked_by_a_retry(&[]).await, [r#"["three","b"]"#]);
+    // Another text that does the same.
+    let moved = format!("name: other\ndefaults: {{ timeout: 9m }}\n{REST}");
+    let same = asked_by_a_retry(&[("one.yaml", ONE), ("stock/rest.yaml", &moved)]).await;
+    assert_eq!(same, [r#"["three","b"]"#]);
+    // The item that had succeeded has a result of the former steps, so it is run anew.
+    let four = REST.replace("[ three, ", "[ four, ");
+    let corrected = asked_by_a_retry(&[("one.yaml", ONE), ("stock/rest.yaml", &four)]).await;
+    assert_eq!(corrected, [r#"["four","a"]"#, r#"["four","b"]"#, r#"["one","a"]"#, r#"["two","a"]"#]);
+    // With other inputs nothing within is as it was.
+    let inputs = REST.replace("item: string", "item: string, x: { default: 1 }");
+    let anew = asked_by_a_retry(&[("one.yaml", ONE), ("stock/rest.yaml", &inputs)]).await;
+    assert!(anew.contains(&r#"["two","b"]"#.to_owned()), "{anew:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_workflow_file_that_leads_out_of_the_folder_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    std::fs::write(outside.path().join("label.yaml"), LABEL).unwrap();
+    std::os::unix::fs::symlink(outside.path(), folder.path().join("out")).unwrap();
+    std::os::unix::fs::symlink("stock/label.yaml", folder.path().join("within.yaml")).unwrap();
+    write_files(folder.path(), &[]);
+    std::fs::write(folder.path().join("large.yaml"), vec![b'#'; 2 << 20]).unwrap();
+    std::fs::write(folder.path().join("latin.yaml"), b"steps: # caf\xe9").unwrap();
+    let host = Arc::new(Shop::default()).host(folder.path());
+    let load = |file: &str| {
+        let text = format!("steps: [{{ id: a, workflow: {file}, with: {{ text: x }} }}]");
+        host.parse("flow.yaml", &text, folder.path()).map(drop).map_err(|error| error.to_string())
+    };
+    load("within.yaml").unwrap();
+    for (file, why) in [
+        ("out/label.yaml", "a link out of the workflow's folder"),
+        ("stock", "it is no file"),
+        ("stock/label.yml", "there is no such file; there is stock/label.yaml"),
+        ("large.yaml", "1048576"),
+        ("latin.yaml", "it is not UTF-8, in line 1"),
+    ] {
+        let error = load(file).unwrap_err();
+        assert!(error.contains(why), "{file}: {error}");
+    }
+}
+
+#[test]
+fn how_much_other_files_may_hold_is_bounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = Arc::new(Shop::default()).host(folder.path());
+    let refused = |count: usize, text: &dyn Fn(usize) -> String| {
+        let mut steps = String::from("steps:\n");
+        for file in 0..count {
+            steps.push_str(&format!("  - {{ id: s{file}, workflow: f{file}.yaml }}\n"));
+            std::fs::write(folder.path().join(format!("f{file}.yaml")), text(file)).unwrap();
+        }
+        host.parse("flow.yaml", &steps, folder.path()).map(drop).unwrap_err().to_string()
+    };
+    let error = refused(101, &|_| "steps: [{ id: a, set: 1 }]".to_owned());
+    assert!(error.contains("the workflow has more than 100 files"), "{error}");
+    let error = refused(5, &|_| format!("steps: [{{ id: a, set: 1 }}]\n{}", "#\n".repeat(500_000)));
+    assert!(error.contains("4194304 bytes in other files"), "{error}");
+    let many: Vec<String> = (0..999).map(|step| format!("  - {{ id: s{step}, set: 1 }}\n")).collect();
+    let error = refused(11, &|_| format!("steps:\n{}", many.concat()));
+    assert!(error.contains("10000 steps in other files"), "{error}");
 }
