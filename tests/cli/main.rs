@@ -6,6 +6,7 @@ mod backups;
 mod batched;
 mod building;
 mod checked;
+mod children;
 mod commands;
 mod compiling;
 mod completions;

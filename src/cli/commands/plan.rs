@@ -33,9 +33,11 @@ Otherwise it prints one object. Durations are milliseconds, sizes are bytes; nul
   steps          in an order in which each comes after what it needs:
     id, pointer, stage          pointer leads to it in the file; those of one
                                 stage can run together
-    action                      uses, call, wait or set
+    action                      the key that selects it: uses, call, wait, set,
+                                steps, switch, script or workflow
     component, entry, with      of uses
     handler, with               of call
+    workflow, with              of workflow: a file of workflows
     wait, set                   their values, as in the file
     needs, when, if             ids; an ending or [failed, unreached]; an
                                 expression
@@ -50,7 +52,9 @@ Otherwise it prints one object. Durations are milliseconds, sizes are bytes; nul
                                 log-per-step-bytes, grace-ms
     allow                       for each capability its patterns
   outputs        names with values, as in the file
-  durability     journal or none"
+  durability     journal or none
+  workflows      those that steps run, each once: file, name, inputs, steps,
+                 outputs; a pointer to one of their steps is after FILE#"
 )]
 pub(in crate::cli) struct Arguments {
     /// The workflow file.
@@ -107,8 +111,9 @@ fn describe(plan: &Plan) -> String {
     }
     for child in &plan.workflows {
         let _ = writeln!(out, "\nworkflow {}, steps each after what it needs", child.file);
+        let width = child.inputs.0.iter().map(|input| input.name.len()).max().unwrap_or(0);
         for input in &child.inputs.0 {
-            let _ = writeln!(out, "  input {}  {}", input.name, describe_input(input));
+            let _ = writeln!(out, "  input {:width$}  {}", input.name, describe_input(input));
         }
         block_lines(&mut out, plan, &child.block, "  ");
     }

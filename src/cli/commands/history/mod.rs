@@ -112,7 +112,8 @@ fn choose<'a>(command: &Arguments, records: &'a [Record]) -> Result<Vec<Numbered
             projection.apply(record, &mut |_| {});
             is_chosen
         });
-        if !projection.nodes().iter().any(|node| node.node == *step) {
+        // Those of items that have ended are in the records alone.
+        if chosen.is_empty() && !projection.nodes().iter().any(|node| node.node == *step) {
             let known = projection.nodes().iter().map(|node| node.node.as_str());
             let hint = match closest(step, known.clone()) {
                 Some(meant) => format!("did you mean {meant}?"),
