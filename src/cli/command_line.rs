@@ -5,7 +5,7 @@ use super::args::settings::{Settings, Unset};
 use super::commands::{
     backup, build, cancel, check, deploy, dev, doctor, engine, example, fork, graph, history, inbox, inspect, login,
     logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule,
-    serve, signal, status, token, top, trace, upgrade, validate, verify, workflow,
+    schema, serve, signal, status, token, top, trace, upgrade, validate, verify, workflow,
 };
 use super::report::error::{UserError, kind};
 use super::terminal::Colour;
@@ -119,6 +119,8 @@ pub(in crate::cli) enum Command {
     Validate(validate::Arguments),
     /// Show what a run would do: order, grants, digests.
     Plan(plan::Arguments),
+    /// Print the JSON Schema of workflow files, for editors.
+    Schema(schema::Arguments),
     /// Draw a workflow's graph.
     Graph(graph::Arguments),
     /// Show what a component exports, imports and needs, and whether it fits.
@@ -163,7 +165,12 @@ impl Command {
     pub(super) fn fill(&mut self, config: Option<PathBuf>) -> Result<(Settings, Option<UserError>), UserError> {
         if matches!(
             self,
-            Self::Example(_) | Self::New(_) | Self::Man(_) | Self::Completions { .. } | Self::Complete { .. }
+            Self::Example(_)
+                | Self::New(_)
+                | Self::Man(_)
+                | Self::Schema(_)
+                | Self::Completions { .. }
+                | Self::Complete { .. }
         ) {
             return Ok((Settings::none(), None));
         }
@@ -247,6 +254,7 @@ impl Command {
             | Self::Example(_)
             | Self::New(_)
             | Self::Man(_)
+            | Self::Schema(_)
             | Self::Completions { .. }
             | Self::Complete { .. } => {
                 return Unset::default();

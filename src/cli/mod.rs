@@ -24,7 +24,7 @@ use command_line::{Command, CommandLine};
 use commands::{
     backup, build, cancel, check, completions, deploy, dev, doctor, engine, example, fork, graph, history, inbox,
     inspect, login, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run,
-    schedule, serve, signal, status, token, top, trace, upgrade, validate, verify, workflow,
+    schedule, schema, serve, signal, status, token, top, trace, upgrade, validate, verify, workflow,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -77,6 +77,7 @@ pub fn main() -> ExitCode {
         Command::Restore(command) => reported(restore::restore(&command, terminal), command.json, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),
         Command::Plan(command) => plan::plan(&command, terminal),
+        Command::Schema(command) => schema::schema(&command),
         Command::Graph(command) => graph::graph(&command, terminal),
         Command::Inspect(command) => inspect::inspect(&command, terminal),
         Command::Push(command) => reported(push::push(&command), command.json, terminal),

@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod again;
+mod authored;
 mod backups;
 mod batched;
 mod building;

@@ -37,6 +37,7 @@ pub(in crate::cli) mod retry;
 pub(in crate::cli) mod rm;
 pub(in crate::cli) mod run;
 pub(in crate::cli) mod schedule;
+pub(in crate::cli) mod schema;
 pub(in crate::cli) mod serve;
 pub(in crate::cli) mod signal;
 pub(in crate::cli) mod status;

@@ -1,8 +1,9 @@
 //! `wfhost plan`.
 
 use crate::cli::args::host::CacheArguments;
-use crate::cli::args::workflow::load;
+use crate::cli::args::workflow::{NO_SLOTS, load, load_file};
 use crate::cli::exit::Exit;
+use crate::cli::report::findings::{Findings, Format, print_findings};
 use crate::cli::terminal::{Terminal, print, print_json, printable};
 use crate::workflow::model::{Input, LIMITS, When, write_duration};
 use crate::workflow::plan::{Action, Block, Node, Plan, Template};
@@ -63,6 +64,10 @@ pub(in crate::cli) struct Arguments {
     /// Print JSON.
     #[arg(long)]
     pub(in crate::cli) json: bool,
+    /// How problems are reported: `json` is --json; with `github` and `sarif`, as `validate` has
+    /// them, problems and warnings alone are printed.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text, conflicts_with = "json")]
+    pub(in crate::cli) format: Format,
     #[command(flatten)]
     pub(in crate::cli) cache: CacheArguments,
 }
@@ -71,14 +76,29 @@ pub(in crate::cli) struct Arguments {
 const VALUE_SHOWN_MAX: usize = 100;
 
 pub(in crate::cli) fn plan(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
-    let Some(workflow) = load(&command.cache, &command.file, command.json, terminal)? else { return Ok(Exit::Usage) };
+    if matches!(command.format, Format::Github | Format::Sarif) {
+        return problems(command);
+    }
+    let json = command.json || command.format == Format::Json;
+    let Some(workflow) = load(&command.cache, &command.file, json, terminal)? else { return Ok(Exit::Usage) };
     let plan = workflow.plan();
-    if command.json {
+    if json {
         print_json(&plan.view())?;
     } else {
         print(&printable(&describe(plan)))?;
     }
     Ok(Exit::Success)
+}
+
+/// Prints problems and warnings for other programs.
+fn problems(command: &Arguments) -> anyhow::Result<Exit> {
+    let host = command.cache.builder(NO_SLOTS).workers(1).build()?;
+    let (findings, exit) = match load_file(&host, &command.file) {
+        Ok(workflow) => (Findings::of_workflow(&workflow), Exit::Success),
+        Err(error) => (Findings::of_error(&command.file.to_string_lossy(), &error), Exit::Usage),
+    };
+    print_findings(command.format, &[findings])?;
+    Ok(exit)
 }
 
 fn describe(plan: &Plan) -> String {

@@ -5,6 +5,7 @@
 pub(in crate::cli) mod brief;
 pub(in crate::cli) mod compiling;
 pub(in crate::cli) mod error;
+pub(in crate::cli) mod findings;
 pub(in crate::cli) mod hints;
 pub(in crate::cli) mod host_log;
 pub(in crate::cli) mod invocation;

@@ -91,6 +91,11 @@ impl<'a> SourceMap<'a> {
         SourceSpan { file, span: self.file(file).find(pointer, offset) }
     }
 
+    /// The file and the part of it.
+    pub(in crate::cli) fn part(&self, span: SourceSpan) -> (&Source, Span) {
+        (self.file(span.file).source, span.span)
+    }
+
     /// `file:line:column`.
     pub(in crate::cli) fn short(&self, span: SourceSpan) -> String {
         let source = self.file(span.file).source;

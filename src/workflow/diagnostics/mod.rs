@@ -102,6 +102,15 @@ impl Diagnostic {
         self
     }
 
+    /// What the part of the file should hold instead, if the hint suggests one word for another.
+    #[must_use]
+    pub fn replacement(&self, source: &Source) -> Option<&str> {
+        let is_word =
+            |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
+        let meant = self.hint.as_deref()?.strip_prefix("did you mean `")?.strip_suffix("`?")?;
+        (is_word(meant) && is_word(source.slice(self.span))).then_some(meant)
+    }
+
     /// Adds another part of the file that belongs to the problem.
     #[must_use]
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {

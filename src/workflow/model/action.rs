@@ -8,7 +8,7 @@ use super::wait::read_wait;
 use super::{Action, Spanned, foreign_keys, script};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest, one_of, plain};
 
-const ACTIONS: &[&str] = &["uses", "script", "call", "wait", "set", "steps", "switch", "workflow"];
+pub(super) const ACTIONS: &[&str] = &["uses", "script", "call", "wait", "set", "steps", "switch", "workflow"];
 
 pub(super) fn read_action(
     fields: &Fields<'_>,

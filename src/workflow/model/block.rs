@@ -96,7 +96,7 @@ pub(super) fn read_block(
     Some(Block { pointer: place.pointer.to_owned(), steps, unread, outputs })
 }
 
-const CASE: KnownKeys = KnownKeys {
+pub(super) const CASE: KnownKeys = KnownKeys {
     what: "a case of `switch`",
     known: &["if", "steps", "outputs"],
     later: &[],

@@ -7,7 +7,7 @@ use crate::run::{OnLimit, PLACES_MAX, QUEUE_MAX};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of};
 use crate::workflow::syntax::{Node, Span};
 
-const KEYS: KnownKeys = KnownKeys {
+pub(super) const KEYS: KnownKeys = KnownKeys {
     what: "`concurrency`",
     known: &["group", "limit", "on-limit", "queue-max"],
     later: &[],

@@ -169,6 +169,9 @@ const LATER: &[(&str, &str)] = &[
     ("else", UNTIL_THEN),
 ];
 
+pub(super) const SCHEMA_KEYS: KnownKeys =
+    KnownKeys { what: "an input's schema", known: KEYS, later: LATER, foreign: foreign_keys::SCHEMA };
+
 /// Reads `inputs:`.
 pub(super) fn read_inputs(node: &Node, problems: &mut Diagnostics) -> Inputs {
     let Some(entries) = node.as_mapping() else {
@@ -207,11 +210,7 @@ fn read_schema(node: &Node, required_is_flag: bool, problems: &mut Diagnostics) 
     if node.as_text().is_some() {
         return Some(Schema { types: read_type(node, problems).into_iter().collect(), ..Schema::default() });
     }
-    let fields = Fields::read(
-        node,
-        &KnownKeys { what: "an input's schema", known: KEYS, later: LATER, foreign: foreign_keys::SCHEMA },
-        problems,
-    )?;
+    let fields = Fields::read(node, &SCHEMA_KEYS, problems)?;
     let mut schema = Schema::default();
     if let Some(node) = fields.entry("type").map(|entry| &entry.value) {
         schema.types = match node.as_sequence() {

@@ -64,6 +64,9 @@ const KEYS: &[&str] = &{
     keys
 };
 
+pub(super) const LIMIT_KEYS: KnownKeys =
+    KnownKeys { what: "`limits`", known: KEYS, later: &[], foreign: foreign_keys::LIMITS };
+
 impl Limit {
     /// Its value as written in a file: `64MiB`, `500M`, `5s`. `None` if there is no bound.
     #[must_use]
@@ -96,8 +99,7 @@ impl LimitsPatch {
     /// Reads `limits:`.
     pub(super) fn read(node: &Node, problems: &mut Diagnostics) -> Self {
         let mut patch = Self::default();
-        let keys = KnownKeys { what: "`limits`", known: KEYS, later: &[], foreign: foreign_keys::LIMITS };
-        let Some(fields) = Fields::read(node, &keys, problems) else { return patch };
+        let Some(fields) = Fields::read(node, &LIMIT_KEYS, problems) else { return patch };
         for limit in LIMITS {
             let value = fields.get(limit.key).and_then(|node| quantity(node, limit.unit, limit.key, problems));
             if let Some(value) = value {

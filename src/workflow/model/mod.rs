@@ -17,6 +17,8 @@ mod durations;
 mod fields;
 mod foreign_keys;
 pub(crate) mod inputs;
+#[cfg(feature = "cli")]
+pub(crate) mod keys;
 mod limits;
 mod names;
 mod read;

@@ -11,7 +11,7 @@ use crate::base::text::steers;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Entry, Node, Span};
 
-const KEYS: KnownKeys = KnownKeys {
+pub(super) const KEYS: KnownKeys = KnownKeys {
     what: "a workflow",
     known: &[
         "name",
@@ -34,6 +34,20 @@ const KEYS: KnownKeys = KnownKeys {
         ("document", "until then, write the steps as docs/workflows.md describes"),
     ],
     foreign: foreign_keys::TOP,
+};
+
+pub(super) const COMPONENT: KnownKeys = KnownKeys {
+    what: "a component",
+    known: &["source", "limits", "folders"],
+    later: &[],
+    foreign: foreign_keys::COMPONENT,
+};
+
+pub(super) const DEFAULTS: KnownKeys = KnownKeys {
+    what: "`defaults`",
+    known: &["timeout", "retry", "limits"],
+    later: &[],
+    foreign: foreign_keys::NOTHING,
 };
 
 /// Reads the tree of a file.
@@ -108,16 +122,10 @@ fn read_name(node: &Node, problems: &mut Diagnostics) -> Option<String> {
 
 fn read_component(entry: &Entry, problems: &mut Diagnostics) -> Option<ComponentDecl> {
     check_name(&entry.key, entry.key_span, "a component", problems);
-    let keys = KnownKeys {
-        what: "a component",
-        known: &["source", "limits", "folders"],
-        later: &[],
-        foreign: foreign_keys::COMPONENT,
-    };
     let (source, limits, folders) = if entry.value.as_scalar().is_some() {
         (&entry.value, LimitsPatch::default(), Vec::new())
     } else {
-        let fields = Fields::read(&entry.value, &keys, problems)?;
+        let fields = Fields::read(&entry.value, &COMPONENT, problems)?;
         let limits = fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default();
         let Some(source) = fields.get("source") else {
             if fields.has_unknown_keys {
@@ -176,13 +184,7 @@ fn read_folders(node: &Node, problems: &mut Diagnostics) -> Vec<(Spanned<String>
 }
 
 fn read_defaults(node: &Node, problems: &mut Diagnostics) -> Defaults {
-    let keys = KnownKeys {
-        what: "`defaults`",
-        known: &["timeout", "retry", "limits"],
-        later: &[],
-        foreign: foreign_keys::NOTHING,
-    };
-    let Some(fields) = Fields::read(node, &keys, problems) else { return Defaults::default() };
+    let Some(fields) = Fields::read(node, &DEFAULTS, problems) else { return Defaults::default() };
     Defaults {
         timeout: fields.get("timeout").and_then(|node| duration(node, "timeout", problems)),
         retry: fields.get("retry").and_then(|node| read_retry(node, problems)),

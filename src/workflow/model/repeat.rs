@@ -9,7 +9,7 @@ use crate::workflow::syntax::Node;
 
 const EXAMPLE: &str = "repeat: { until: \"${ .last.body.done }\", max: 100, delay: 10s }";
 
-const KEYS: KnownKeys = KnownKeys {
+pub(super) const KEYS: KnownKeys = KnownKeys {
     what: "`repeat`",
     known: &["until", "while", "max", "delay"],
     later: &[],

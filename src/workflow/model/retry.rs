@@ -7,16 +7,18 @@ use crate::process::Micros;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::Node;
 
+pub(super) const KEYS: KnownKeys =
+    KnownKeys { what: "`retry`", known: &["max", "backoff"], later: &[], foreign: foreign_keys::RETRY };
+
 /// Reads `retry:`.
 pub(super) fn read_retry(node: &Node, problems: &mut Diagnostics) -> Option<Retry> {
-    let keys = KnownKeys { what: "`retry`", known: &["max", "backoff"], later: &[], foreign: foreign_keys::RETRY };
     if node.as_scalar().is_some_and(|scalar| scalar.text.parse::<u32>().is_ok()) {
         let message = "`retry` must be a mapping, not a number";
         let hint = format!("retry: {{ max: {} }}  # retries, not attempts", shown(node).trim_matches('`'));
         problems.push(Diagnostic::new("type", message, node.span).hint(hint));
         return None;
     }
-    let fields = Fields::read(node, &keys, problems)?;
+    let fields = Fields::read(node, &KEYS, problems)?;
     let Some(max) = fields.get("max") else {
         // A key that was reported as misspelled is already the reason.
         if fields.has_unknown_keys {

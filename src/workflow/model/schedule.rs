@@ -7,7 +7,23 @@ use crate::workflow::schedule::{CatchUp, Dst, FoldRule, GapRule, Overlap, Schedu
 use crate::workflow::syntax::{Node, Span};
 use serde_json::Value;
 
-const KEYS: KnownKeys = KnownKeys {
+pub(super) const CATCH_UP: &[(&str, CatchUp)] =
+    &[("none", CatchUp::None), ("last", CatchUp::Last), ("all", CatchUp::All)];
+pub(super) const OVERLAP: &[(&str, Overlap)] = &[
+    ("skip", Overlap::Skip),
+    ("queue", Overlap::Queue),
+    ("queue-all", Overlap::QueueAll),
+    ("cancel-previous", Overlap::CancelPrevious),
+    ("allow", Overlap::Allow),
+];
+pub(super) const GAP: &[(&str, GapRule)] = &[("shift", GapRule::Shift), ("skip", GapRule::Skip)];
+pub(super) const FOLD: &[(&str, FoldRule)] =
+    &[("first", FoldRule::First), ("last", FoldRule::Last), ("both", FoldRule::Both)];
+
+pub(super) const DST: KnownKeys =
+    KnownKeys { what: "`dst`", known: &["gap", "fold"], later: &[], foreign: foreign_keys::NOTHING };
+
+pub(super) const KEYS: KnownKeys = KnownKeys {
     what: "a schedule",
     known: &["cron", "every", "anchor", "zone", "dst", "start", "end", "jitter", "catch-up", "overlap", "inputs"],
     later: &[],
@@ -48,16 +64,8 @@ pub(super) fn read_schedule(node: &Node, problems: &mut Diagnostics) -> Option<S
         jitter: text("jitter"),
         ..ScheduleSpec::default()
     };
-    let catch_up = [("none", CatchUp::None), ("last", CatchUp::Last), ("all", CatchUp::All)];
-    spec.catch_up = word(fields.get("catch-up"), "catch-up", &catch_up, problems);
-    let overlap = [
-        ("skip", Overlap::Skip),
-        ("queue", Overlap::Queue),
-        ("queue-all", Overlap::QueueAll),
-        ("cancel-previous", Overlap::CancelPrevious),
-        ("allow", Overlap::Allow),
-    ];
-    spec.overlap = word(fields.get("overlap"), "overlap", &overlap, problems);
+    spec.catch_up = word(fields.get("catch-up"), "catch-up", CATCH_UP, problems);
+    spec.overlap = word(fields.get("overlap"), "overlap", OVERLAP, problems);
     if let Some(dst) = fields.get("dst") {
         spec.dst = read_dst(dst, problems);
     }
@@ -83,11 +91,8 @@ pub(super) fn read_schedule(node: &Node, problems: &mut Diagnostics) -> Option<S
 }
 
 fn read_dst(node: &Node, problems: &mut Diagnostics) -> Dst {
-    let keys = KnownKeys { what: "`dst`", known: &["gap", "fold"], later: &[], foreign: foreign_keys::NOTHING };
-    let Some(fields) = Fields::read(node, &keys, problems) else { return Dst::default() };
-    let gap = [("shift", GapRule::Shift), ("skip", GapRule::Skip)];
-    let fold = [("first", FoldRule::First), ("last", FoldRule::Last), ("both", FoldRule::Both)];
-    Dst { gap: word(fields.get("gap"), "gap", &gap, problems), fold: word(fields.get("fold"), "fold", &fold, problems) }
+    let Some(fields) = Fields::read(node, &DST, problems) else { return Dst::default() };
+    Dst { gap: word(fields.get("gap"), "gap", GAP, problems), fold: word(fields.get("fold"), "fold", FOLD, problems) }
 }
 
 /// Reads one of some words.

@@ -84,14 +84,16 @@ impl InlineScript {
     }
 }
 
+pub(super) const KEYS: KnownKeys =
+    KnownKeys { what: "`script`", known: &["js", "ts", "py"], later: &[], foreign: foreign_keys::NOTHING };
+
 pub(super) fn read_script(entry: &Entry, problems: &mut Diagnostics) -> Option<InlineScript> {
     let node = &entry.value;
     if node.as_mapping().is_none() {
         return body(node, ScriptLanguage::JavaScript, problems);
     }
-    let keys = KnownKeys { what: "`script`", known: &["js", "ts", "py"], later: &[], foreign: foreign_keys::NOTHING };
-    let fields = Fields::read(node, &keys, problems)?;
-    let found = fields.among(keys.known);
+    let fields = Fields::read(node, &KEYS, problems)?;
+    let found = fields.among(KEYS.known);
     match found[..] {
         [one] => {
             let language = match one.key.as_str() {

@@ -57,7 +57,7 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
 pub(crate) const ENTRY_DEFAULT: &str = "run";
 
 /// Keys that are valid with certain actions only.
-const ONLY_WITH: &[(&str, &[&str])] = &[
+pub(super) const ONLY_WITH: &[(&str, &[&str])] = &[
     ("entry", &["uses"]),
     ("limits", &["uses", "script"]),
     ("with", &["uses", "script", "call", "workflow"]),

@@ -9,6 +9,13 @@ use super::{Action, Prompt};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Entry, Node, Span};
 
+pub(super) const KEYS: KnownKeys = KnownKeys {
+    what: "`wait`",
+    known: &["until", "signal", "any", "all", "timeout", "title", "text", "schema"],
+    later: &[],
+    foreign: foreign_keys::WAIT,
+};
+
 /// The longest name of a signal. Arbitrary.
 const SIGNAL_BYTES_MAX: usize = 1_024;
 
@@ -47,13 +54,7 @@ pub(super) fn is_expression(node: &Node) -> bool {
 }
 
 fn read_signal(node: &Node, key_span: Span, problems: &mut Diagnostics) -> Option<Action> {
-    let keys = KnownKeys {
-        what: "`wait`",
-        known: &["until", "signal", "any", "all", "timeout", "title", "text", "schema"],
-        later: &[],
-        foreign: foreign_keys::WAIT,
-    };
-    let fields = Fields::read(node, &keys, problems)?;
+    let fields = Fields::read(node, &KEYS, problems)?;
     if let [several, ..] = fields.among(&["any", "all"])[..] {
         return read_several(several, &fields, problems);
     }

@@ -36,8 +36,10 @@ pub(super) fn read_when(node: &Node, problems: &mut Diagnostics) -> Option<When>
     read_one_when(node, problems)
 }
 
+/// The endings that `when` names.
+pub(super) const NAMES: &[&str] = &["succeeded", "failed", "unreached", "done", "any"];
+
 fn read_one_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
-    let names = ["succeeded", "failed", "unreached", "done", "any"];
     match text(node, "when", problems)? {
         "succeeded" => Some(When::Succeeded),
         "failed" => Some(When::Failed),
@@ -48,10 +50,10 @@ fn read_one_when(node: &Node, problems: &mut Diagnostics) -> Option<When> {
             let message = format!("`when` cannot be `{}`", shorten(other));
             let word = plain(other);
             let meant = WHEN_ELSEWHERE.iter().find(|(words, _)| words.contains(&word.as_str())).map(|(_, when)| *when);
-            let hint = match meant.or_else(|| closest(other, names)) {
+            let hint = match meant.or_else(|| closest(other, NAMES.iter().copied())) {
                 Some(meant) => format!("did you mean `{meant}`?"),
                 None if other.contains("${") => "a condition goes under `if`".to_owned(),
-                None => format!("write {}", one_of(names)),
+                None => format!("write {}", one_of(NAMES.iter().copied())),
             };
             problems.push(Diagnostic::new("value", message, node.span).hint(hint));
             None

@@ -16,6 +16,8 @@ const ERROR_FIELDS: [&str; 10] =
 /// A part of a plan that was hardly intended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Warning {
+    /// A short name for the kind of mistake, stable across releases.
+    pub code: &'static str,
     /// JSON Pointer to the step in the file, or `/outputs`.
     pub pointer: String,
     /// What is suspicious, in one line.
@@ -32,7 +34,10 @@ impl Plan {
         let mut look = |pointer: &str, template: &Template| {
             each(template, &mut |expression| {
                 let found = self.misread_response(expression).into_iter().chain(misread_error(expression));
-                warnings.extend(found.map(|(message, hint)| Warning { pointer: pointer.to_owned(), message, hint }));
+                warnings.extend(found.map(|(message, hint)| {
+                    let (code, pointer) = ("always-null", pointer.to_owned());
+                    Warning { code, pointer, message, hint }
+                }));
             });
         };
         let nodes: Vec<&Node> = self.all_nodes().collect();
@@ -54,7 +59,7 @@ impl Plan {
                 && let Some(hint) = assigns(placed.expression.text())
             {
                 let message = "`=` assigns and gives its whole input, so this condition is always true".to_owned();
-                warnings.push(Warning { pointer: node.pointer.clone(), message, hint });
+                warnings.push(Warning { code: "assigns", pointer: node.pointer.clone(), message, hint });
             }
         }
         warnings

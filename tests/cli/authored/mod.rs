@@ -1,0 +1,5 @@
+//! What authors of workflow files use: problems for other programs, the schema for editors, the
+//! formatter and the language server.
+
+mod formats;
+mod schema;
