@@ -93,7 +93,7 @@ impl Plan {
 fn ignored(child: &ChildWorkflow, key: &str) -> Warning {
     let message = format!("`{key}` has no effect here: the workflow that runs `{}` decides it", child.file);
     let hint = format!("write `{key}` in the file that is run, or keep it for runs of this file alone");
-    Warning { pointer: format!("{}#/{key}", child.file), message, hint }
+    Warning { code: "ignored-key", pointer: format!("{}#/{key}", child.file), message, hint }
 }
 
 /// A field read from an error that no error has.

@@ -18,6 +18,7 @@ const RULES: &[(&str, &str)] = &[
     ("expression", "An expression is wrong, or stands where none can be."),
     ("folder", "A folder of a component cannot be used."),
     ("grant", "A grant cannot be used."),
+    ("ignored-key", "A key has no effect in a workflow that a step runs."),
     ("key", "A key is not a string."),
     ("key-not-here", "A key has no effect here."),
     ("many-documents", "The file holds more than one document."),

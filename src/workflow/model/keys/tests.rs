@@ -160,6 +160,8 @@ enum Unseen {
     BetweenParts,
     /// The host knows it: components, handlers, grants.
     Host,
+    /// It is in another file that a step runs.
+    OtherFile,
     /// YAML hides it: an alias, a tag, a key that is given twice.
     Yaml,
     /// How deep steps are within each other.
@@ -197,6 +199,14 @@ const UNSEEN: &[(&str, Unseen)] = &[
     ("unknown-names", Unseen::BetweenParts),
     ("what-cannot-exist-yet", Unseen::BetweenParts),
     ("when-without-needs", Unseen::BetweenParts),
+    ("workflow-endless", Unseen::OtherFile),
+    ("workflow-inputs", Unseen::OtherFile),
+    ("workflow-missing", Unseen::OtherFile),
+    ("workflow-no-workflow", Unseen::OtherFile),
+    ("workflow-outputs", Unseen::OtherFile),
+    ("workflow-outside", Unseen::OtherFile),
+    ("workflow-problems", Unseen::OtherFile),
+    ("workflow-scope", Unseen::OtherFile),
 ];
 
 #[test]
