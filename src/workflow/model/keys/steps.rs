@@ -116,9 +116,17 @@ pub(crate) static CASE: Keys = Keys {
     )
 };
 
+/// One of several things that a step waits for.
+const PART: Shape = Shape::Either(&[Shape::DurationOrExpression, Shape::Keys(|| &WAIT)]);
+
 pub(crate) static WAIT: Keys = Keys {
-    exactly_one: &["until", "signal"],
-    only_with: &[&[("timeout", &["signal"]), ("title", &["signal"]), ("text", &["signal"]), ("schema", &["signal"])]],
+    exactly_one: &["until", "signal", "any", "all"],
+    only_with: &[&[
+        ("timeout", &["signal", "any", "all"]),
+        ("title", &["signal"]),
+        ("text", &["signal"]),
+        ("schema", &["signal"]),
+    ]],
     ..Keys::new(
         "wait",
         &wait::KEYS,
@@ -130,6 +138,16 @@ pub(crate) static WAIT: Keys = Keys {
                 Shape::Text,
             ),
             Word::new("signal", "Waits for a message of this name from outside; its body is the output.", Shape::Text),
+            Word::new(
+                "any",
+                "Waits for the first of several things: names, each with a duration, a time or a signal.",
+                Shape::Names(&PART),
+            ),
+            Word::new(
+                "all",
+                "Waits for all of several things: names, each with a duration, a time or a signal.",
+                Shape::Names(&PART),
+            ),
             Word::new(
                 "timeout",
                 "At the timeout the step fails with the kind `timed-out`; without it the step waits for as long as it takes.",
