@@ -62,4 +62,6 @@ pub mod scheduler;
 pub mod serve;
 pub mod sim;
 #[cfg(feature = "wasm")]
+pub mod testing;
+#[cfg(feature = "wasm")]
 pub mod workflow;

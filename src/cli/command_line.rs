@@ -5,7 +5,7 @@ use super::args::settings::{Settings, Unset};
 use super::commands::{
     backup, build, cancel, check, deploy, dev, doctor, engine, example, fork, graph, history, inbox, inspect, login,
     logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule,
-    schema, serve, signal, status, token, top, trace, upgrade, validate, verify, workflow,
+    schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
 };
 use super::report::error::{UserError, kind};
 use super::terminal::Colour;
@@ -115,6 +115,8 @@ pub(in crate::cli) enum Command {
     Backup(backup::Arguments),
     /// Make a data folder of such a copy.
     Restore(restore::Arguments),
+    /// Execute the cases of workflows: guests are real, time is virtual.
+    Test(test::Arguments),
     /// Check workflow files and show every problem with its position.
     Validate(validate::Arguments),
     /// Show what a run would do: order, grants, digests.
@@ -228,7 +230,8 @@ impl Command {
             Self::Token(command) => (&mut command.data, None),
             Self::Backup(command) => (&mut command.data, None),
             Self::Restore(command) => (&mut command.data, None),
-            Self::Validate(validate::Arguments { cache, .. })
+            Self::Test(test::Arguments { cache, .. })
+            | Self::Validate(validate::Arguments { cache, .. })
             | Self::Plan(plan::Arguments { cache, .. })
             | Self::Graph(graph::Arguments { cache, .. })
             | Self::Build(build::Arguments { cache, .. })

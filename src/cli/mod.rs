@@ -24,7 +24,7 @@ use command_line::{Command, CommandLine};
 use commands::{
     backup, build, cancel, check, completions, deploy, dev, doctor, engine, example, fork, graph, history, inbox,
     inspect, login, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run,
-    schedule, schema, serve, signal, status, token, top, trace, upgrade, validate, verify, workflow,
+    schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -53,6 +53,7 @@ pub fn main() -> ExitCode {
         Command::Logout(command) => reported(login::logout(&command), false, terminal),
         Command::Deploy(command) => reported(deploy::deploy(&command, terminal), command.json, terminal),
         Command::Workflow(command) => reported(workflow::workflow(&command), command.json(), terminal),
+        Command::Test(command) => reported(test::test(&command, terminal), command.json, terminal),
         Command::Check(command) => reported(check::check(&command, terminal), command.json, terminal),
         Command::Ls(command) => reported(ls::ls(&command, terminal), command.json, terminal),
         Command::Ps(command) => reported(ps::ps(&command, terminal), command.json, terminal),

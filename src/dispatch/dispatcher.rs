@@ -91,6 +91,16 @@ impl Dispatcher {
         self.closing.cancel();
     }
 
+    /// Checks all that must hold before a handler sees a call, but for the room that it has.
+    ///
+    /// # Errors
+    /// The problem that would answer the call: `unknown-handler`, `not-granted`, `bad-arguments`.
+    pub fn check(&self, call: &OutgoingCall) -> Result<(), Problem> {
+        let lane = self.lanes.get(&call.handler).ok_or_else(|| self.registry.unknown(&call.handler))?;
+        lane.entry.patterns(&call.grants).map_err(|bare| lane.entry.ungranted(bare, &call.args))?;
+        lane.check(call)
+    }
+
     /// Hands a call to its handler. Fails if the handler must not see it.
     fn start(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Result<Dispatched, Problem> {
         let lane = match self.lanes.get(&call.handler) {

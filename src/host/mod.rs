@@ -49,6 +49,7 @@ mod step_counts;
 mod storage;
 mod traced_calls;
 mod upgrade;
+mod virtual_run;
 mod workflow_file;
 mod workflow_of;
 
@@ -77,6 +78,7 @@ pub use spans::{Flow, RunSpans, Span, SpanEnd, SpanId, SpanKind, TraceContext, T
 pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNotice;
 pub use upgrade::{Upgrade, UpgradeError};
+pub(crate) use virtual_run::{virtual_recovery, virtual_spec};
 pub(crate) use workflow_file::read as read_definition;
 
 use crate::dispatch::Dispatcher;

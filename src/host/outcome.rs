@@ -40,7 +40,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn new(run: Arc<str>, outcome: &crate::run::Outcome) -> Self {
+    pub(crate) fn new(run: Arc<str>, outcome: &crate::run::Outcome) -> Self {
         let status = match &outcome.result {
             Err(problem) if problem.kind == kind::SUSPENDED => Status::Suspended,
             result => match EndStatus::of(&outcome.ending, result, outcome.late) {

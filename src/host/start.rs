@@ -6,8 +6,8 @@ use crate::dispatch::HandlerStatistics;
 use crate::journal;
 use crate::process::{Limits, Payload, Program};
 use crate::run::{
-    Bounds, Events, Log, LogSink, Origin, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec, StartError,
-    Watcher,
+    Bounds, Effects, Events, Log, LogSink, Origin, ProcessStatus, Rebuild, RebuildError, Record, Refused, RunSpec,
+    StartError, Watcher,
 };
 use crate::scheduler::Stats;
 use crate::workflow::interpreter::progress::NodeEnding;
@@ -123,21 +123,13 @@ impl Host {
             Box::new(journal::Nothing)
         };
         let effects = self.effects(&id, options.notes.traceparent.as_deref());
+        let seed = options.seed.unwrap_or_else(|| self.shared.random.bytes());
         let spec = RunSpec {
-            id,
-            seed: options.seed.unwrap_or_else(|| self.shared.random.bytes()),
-            root,
             entry: entry.into(),
-            input,
-            limits: Limits { payload_bytes: RUN_PAYLOAD_BYTES_MAX, ..Limits::default() },
-            grants: workflow.plan.grants(),
-            bounds: Bounds::default(),
-            programs: (*workflow.programs).clone(),
-            log,
-            effects,
             sink: Some(self.shared.steps.sink(&workflow.plan.name, options.sink)),
             watcher: options.watcher,
             origin,
+            ..spec(workflow, (id, seed), root, input, (log, effects))
         };
         let run = self.shared.kernel.start(spec).map_err(|error| match error {
             StartError::Exists(id) => LoadError::Exists { id: id.to_string() },
@@ -221,6 +213,32 @@ impl Host {
         let alive = scheduler.map_or(0, |scheduler| scheduler.shutdown(timeout).alive.len());
         self.shared.release_parked();
         alive
+    }
+}
+
+/// What a run of a workflow has, whoever starts it.
+pub(super) fn spec(
+    workflow: &Workflow,
+    (id, seed): (Arc<str>, [u8; 32]),
+    root: Arc<dyn Program>,
+    input: Payload,
+    (log, effects): (Box<dyn Log>, Arc<dyn Effects>),
+) -> RunSpec {
+    RunSpec {
+        id,
+        seed,
+        root,
+        entry: "run".into(),
+        input,
+        limits: Limits { payload_bytes: RUN_PAYLOAD_BYTES_MAX, ..Limits::default() },
+        grants: workflow.plan.grants(),
+        bounds: Bounds::default(),
+        programs: (*workflow.programs).clone(),
+        log,
+        effects,
+        sink: None,
+        watcher: None,
+        origin: None,
     }
 }
 

@@ -60,6 +60,7 @@ struct Inner<P> {
 }
 
 impl<P> Aside<P> {
+    /// Makes a queue of chores for at most so many threads; with none, the caller does them.
     pub(super) fn new(threads_max: usize) -> Self {
         let inner = Inner {
             waiting: VecDeque::new(),
@@ -75,7 +76,7 @@ impl<P> Aside<P> {
     fn push(&self, chore: Chore<P>) -> Pushed {
         let mut inner = self.inner.lock();
         inner.waiting.push_back(chore);
-        if inner.stopped {
+        if inner.stopped || self.signals.is_empty() {
             return Pushed::DoHere;
         }
         if let Some(idle) = inner.idle.pop() {

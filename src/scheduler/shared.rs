@@ -101,7 +101,7 @@ impl<C: Commit> Shared<C> {
             sleep: Sleep::new(workers),
             timers: Timers::new(),
             admission: Admission::new(config.capacity, config.outside.clone()),
-            aside: Aside::new(workers),
+            aside: Aside::new(if config.chores_in_turns { 0 } else { workers }),
             me,
             counters: (0..=workers).map(|_| Counters::new()).collect(),
             timeline: Arc::new(Timeline::new(workers)),

@@ -28,6 +28,9 @@ pub struct Config {
     pub clock: Clock,
     /// How many processes may live at once.
     pub processes_max: u32,
+    /// Whether turns do the slow parts of admission and eviction themselves, and no other thread
+    /// does: for simulations that must be the same each time.
+    pub chores_in_turns: bool,
 }
 
 impl Default for Config {
@@ -41,6 +44,7 @@ impl Default for Config {
             clock: Clock::machine(),
             // Arbitrary: 16 million places are some gigabytes.
             processes_max: 1 << 24,
+            chores_in_turns: false,
         }
     }
 }

@@ -41,6 +41,7 @@ mod stopped;
 mod support;
 mod suspended;
 mod terminal;
+mod tested;
 mod timeouts;
 mod trusted;
 mod uncertain;

@@ -41,6 +41,7 @@ pub(in crate::cli) mod schema;
 pub(in crate::cli) mod serve;
 pub(in crate::cli) mod signal;
 pub(in crate::cli) mod status;
+pub(in crate::cli) mod test;
 pub(in crate::cli) mod token;
 pub(in crate::cli) mod top;
 pub(in crate::cli) mod trace;

@@ -60,12 +60,14 @@ mod hook;
 mod pattern;
 mod request;
 mod response;
+mod simulated;
 mod target;
 
 pub use address::{Permission, PermissionError};
 pub use config::HttpConfig;
 pub use hook::{Hop, HttpHook};
 pub use pattern::Pattern;
+pub(crate) use simulated::{SimulatedBody, SimulatedResponse};
 
 use super::{CallContext, Declaration, Handler, Handling, problems};
 use crate::process::{Grants, Payload, Problem, handler};

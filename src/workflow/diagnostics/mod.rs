@@ -196,6 +196,13 @@ impl Diagnostics {
         render::render(self, colours)
     }
 
+    /// Writes the problems for people, each with an empty line after it, without a line that counts
+    /// them.
+    #[must_use]
+    pub fn render_each(&self, colours: bool) -> String {
+        render::render_each(self, colours)
+    }
+
     /// Writes the problems for programs: a JSON object with `file`, `count`, and `problems`:
     /// `code`, `message`, `hint` or null, `at` (`file`, `line`, `column`, `end-line`, `end-column`,
     /// all from 1, `start-byte`, `end-byte`), `cause`, a place in another file, `through`, the

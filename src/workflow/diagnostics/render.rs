@@ -9,6 +9,14 @@ use std::borrow::Cow;
 use std::fmt::Write;
 
 pub(super) fn render(problems: &Diagnostics, colours: bool) -> String {
+    let mut out = render_each(problems, colours);
+    let count = problems.count();
+    let _ = write!(out, "error: {} has {count} problem{}", problems.source.name(), if count == 1 { "" } else { "s" });
+    out
+}
+
+/// The problems without the line that counts them.
+pub(super) fn render_each(problems: &Diagnostics, colours: bool) -> String {
     let renderer = if colours { Renderer::styled() } else { Renderer::plain() }.decor_style(DecorStyle::Ascii);
     let mut out = String::new();
     for problem in problems.iter() {
@@ -18,8 +26,6 @@ pub(super) fn render(problems: &Diagnostics, colours: bool) -> String {
     if problems.dropped > 0 {
         let _ = writeln!(out, "… and {} more\n", problems.dropped);
     }
-    let count = problems.count();
-    let _ = write!(out, "error: {} has {count} problem{}", problems.source.name(), if count == 1 { "" } else { "s" });
     out
 }
 

@@ -177,6 +177,8 @@ pub struct Interpreter {
     /// Items that failed in this step.
     failures: Vec<progress::ItemFailure>,
     budget: StepBudget,
+    /// Whether all steps are told of, also those that [`progress`] leaves out.
+    tells_all: bool,
 }
 
 /// The remaining work of a step.
@@ -244,6 +246,7 @@ impl Interpreter {
             changed: BTreeSet::new(),
             failures: Vec::new(),
             budget: StepBudget::default(),
+            tells_all: false,
         }
     }
 
@@ -361,6 +364,7 @@ pub struct WorkflowProgram {
     plan: Arc<Plan>,
     jq: Arc<Jq>,
     digest: Arc<str>,
+    tells_all: bool,
 }
 
 impl WorkflowProgram {
@@ -377,7 +381,14 @@ impl WorkflowProgram {
     pub fn of_version(plan: Arc<Plan>, jq: Arc<Jq>, version: u32) -> Self {
         let version = version.clamp(1, VERSION);
         let digest = format!("native:workflow@{version}/{}/jq:{}", plan.digest(), jq.digest()).into();
-        Self { version, plan, jq, digest }
+        Self { version, plan, jq, digest, tells_all: false }
+    }
+
+    /// The same, which tells of every step when it ends: also of those that begin and end within
+    /// one step of the interpreter, of which a list may have many.
+    #[must_use]
+    pub fn telling_all(self) -> Self {
+        Self { tells_all: true, ..self }
     }
 }
 
@@ -396,7 +407,9 @@ impl Program for WorkflowProgram {
 
     fn body(&self, init: ProcessInit) -> Result<Box<dyn Body>, Problem> {
         let (plan, jq) = (Arc::clone(&self.plan), Arc::clone(&self.jq));
-        Ok(Box::new(Native::new(Interpreter::of_version(plan, jq, self.version), init)))
+        let mut interpreter = Interpreter::of_version(plan, jq, self.version);
+        interpreter.tells_all = self.tells_all;
+        Ok(Box::new(Native::new(interpreter, init)))
     }
 
     fn waits_for_signal(&self, name: &str) -> bool {

@@ -331,6 +331,16 @@ impl NodeProgress {
     }
 }
 
+/// The signals that a node waits for, in words; empty if there are none.
+#[must_use]
+pub fn waits_for(node: &NodeProgress) -> String {
+    let name = |wait: &Wait| match &wait.cause {
+        Cause::Signal { name } => Some(format!("the signal `{name}`")),
+        _ => None,
+    };
+    node.waits.iter().filter_map(name).collect::<Vec<_>>().join(", ")
+}
+
 /// The reason of an error in one line.
 fn reason(error: &Value) -> Option<String> {
     let (title, kind) = (error["title"].as_str()?, error["kind"].as_str().unwrap_or_default());
@@ -362,7 +372,7 @@ impl Interpreter {
     /// list, which may be many, only of those that were told of before, or of all if `all`.
     pub(super) fn report_ended(&mut self, context: &mut Context<'_>, place: usize, all: bool) {
         for index in self.nodes_in(place) {
-            let is_told = all || self.nodes[index].is_told || !self.is_of_list(index);
+            let is_told = all || self.tells_all || self.nodes[index].is_told || !self.is_of_list(index);
             if self.changed.remove(&index) && is_told {
                 self.report_node(context, index);
             }

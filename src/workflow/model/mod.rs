@@ -40,8 +40,7 @@ pub use concurrency::Concurrency;
 pub(crate) use durations::FORMS as DURATION_FORMS;
 pub use durations::{millis, parse_duration, parse_time, write_duration};
 pub(crate) use fields::shorten;
-#[cfg(feature = "cli")]
-pub(crate) use fields::{Fields, KnownKeys, texts};
+pub(crate) use fields::{Fields, KnownKeys, fixed_text, texts};
 pub use inputs::{Input, Inputs};
 pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;

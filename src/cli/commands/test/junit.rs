@@ -1,0 +1,104 @@
+//! Results of cases as XML in the form of JUnit: a `testsuite` a file, a `testcase` a case.
+
+use crate::testing::{CaseResult, SuiteResult};
+use std::fmt::Write as _;
+use std::time::Duration;
+
+/// All results as one document.
+pub(super) fn xml(results: &[SuiteResult]) -> String {
+    let (passed, failed) = super::report::counts(results);
+    let time: Duration = results.iter().flat_map(|result| &result.cases).map(|case| case.took).sum();
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(
+        out,
+        "<testsuites name=\"wfhost\" tests=\"{}\" failures=\"{failed}\" errors=\"0\" time=\"{}\">",
+        passed + failed,
+        seconds(time)
+    );
+    for result in results {
+        suite(&mut out, result);
+    }
+    out.push_str("</testsuites>\n");
+    out
+}
+
+fn suite(out: &mut String, result: &SuiteResult) {
+    let time: Duration = result.cases.iter().map(|case| case.took).sum();
+    let _ = writeln!(
+        out,
+        "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"0\" time=\"{}\" file=\"{}\">",
+        escaped(&result.file),
+        result.cases.len(),
+        result.failed(),
+        seconds(time),
+        escaped(&result.file)
+    );
+    let workflow = result.workflow.to_string_lossy();
+    let _ = writeln!(
+        out,
+        "    <properties>\n      <property name=\"workflow\" value=\"{}\"/>\n    </properties>",
+        escaped(&workflow)
+    );
+    result.cases.iter().for_each(|case| testcase(out, result, case));
+    out.push_str("  </testsuite>\n");
+}
+
+fn testcase(out: &mut String, result: &SuiteResult, case: &CaseResult) {
+    let _ = write!(
+        out,
+        "    <testcase name=\"{}\" classname=\"{}\" time=\"{}\" file=\"{}\" line=\"{}\">\n      <properties>\n        \
+         <property name=\"virtual-time\" value=\"{}\"/>\n        <property name=\"records\" value=\"{}\"/>\n      \
+         </properties>\n",
+        escaped(&case.name),
+        escaped(&result.file),
+        seconds(case.took),
+        escaped(&result.file),
+        case.at.0,
+        escaped(&case.takes_in_words()),
+        case.records
+    );
+    if let Some(first) = case.failures.iter().next() {
+        let _ = writeln!(
+            out,
+            "      <failure message=\"{}\" type=\"{}\">{}</failure>",
+            escaped(&first.message),
+            first.code,
+            escaped(case.failures.render_each(false).trim_end())
+        );
+    }
+    out.push_str("    </testcase>\n");
+}
+
+fn seconds(time: Duration) -> String {
+    format!("{:.6}", time.as_secs_f64())
+}
+
+/// A text in XML. What XML cannot have at all is replaced.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' => out.push_str("&#10;"),
+            '\t' => out.push_str("&#9;"),
+            '\u{fffe}' | '\u{ffff}' => out.push(char::REPLACEMENT_CHARACTER),
+            c if c.is_control() => out.push(char::REPLACEMENT_CHARACTER),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn what_xml_cannot_have_is_replaced() {
+        assert_eq!(escaped("a<b>&\"c\"\u{1b}[31m\u{0}"), "a&lt;b&gt;&amp;&quot;c&quot;\u{fffd}[31m\u{fffd}");
+        assert_eq!(escaped("one\ntwo"), "one&#10;two");
+    }
+}

@@ -1,0 +1,84 @@
+//! Results of cases, for people.
+
+use super::Arguments;
+use crate::cli::report::error::UserError;
+use crate::cli::terminal::{Terminal, in_line, printable};
+use crate::testing::suite::Suite;
+use crate::testing::{CaseResult, SuiteResult};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// How many cases have passed and failed.
+pub(super) fn counts(results: &[SuiteResult]) -> (usize, usize) {
+    (results.iter().map(SuiteResult::passed).sum(), results.iter().map(SuiteResult::failed).sum())
+}
+
+/// The results of a file.
+pub(super) fn text(command: &Arguments, suite: &Suite, result: &SuiteResult, terminal: Terminal) -> String {
+    let mut out = format!("{}\n", in_line(&result.file));
+    for case in &result.cases {
+        let word = if case.passed() { terminal.paint_out("32", "ok    ") } else { terminal.paint_out("31", "FAILED") };
+        let _ = writeln!(out, "  {word} {} ({})", in_line(&case.name), case.takes_in_words());
+        if command.trace {
+            for line in &case.trace {
+                let _ = writeln!(out, "         {}", in_line(line));
+            }
+        }
+    }
+    for case in result.cases.iter().filter(|case| !case.passed()) {
+        let _ = write!(out, "\n{}", failure(result, case, terminal));
+    }
+    if command.coverage {
+        out.push_str(&coverage(suite, result));
+    }
+    out
+}
+
+fn failure(result: &SuiteResult, case: &CaseResult, terminal: Terminal) -> String {
+    let mut out = format!("{}: {}\n\n", terminal.paint_out("1", "case"), in_line(&case.name));
+    out.push_str(&case.failures.render_each(terminal.colour));
+    let file = crate::cli::terminal::quoted(&result.file).into_owned();
+    let name = quoted_for_shell(&case.name);
+    let _ = writeln!(out, "look closer: wfhost test {} --case {name} --trace", printable(&file));
+    out
+}
+
+/// A name as a word of a shell.
+pub(super) fn quoted_for_shell(name: &str) -> String {
+    let is_plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_./@#".contains(c));
+    if is_plain { name.to_owned() } else { format!("'{}'", in_line(name).replace('\'', r"'\''")) }
+}
+
+/// The steps that no case has reached.
+fn coverage(suite: &Suite, result: &SuiteResult) -> String {
+    let all = crate::testing::case_file::paths(suite.workflow().plan());
+    let reached: BTreeSet<&String> = result.cases.iter().flat_map(|case| &case.reached).collect();
+    let missed: Vec<&str> = all.iter().filter(|path| !reached.contains(path)).map(String::as_str).collect();
+    let share = format!("{} of {} steps ran", all.len() - missed.len(), all.len());
+    if missed.is_empty() { format!("  {share}\n") } else { format!("  {share}; never ran: {}\n", missed.join(", ")) }
+}
+
+/// The last line.
+pub(super) fn summary(passed: usize, failed: usize, refused: usize, terminal: Terminal) -> String {
+    let plural = |count: usize| if count == 1 { "" } else { "s" };
+    let mut parts = vec![format!("{passed} case{} passed", plural(passed))];
+    if failed > 0 {
+        parts.push(terminal.paint_out("31", &format!("{failed} failed")));
+    }
+    if refused > 0 {
+        parts.push(terminal.paint_out("31", &format!("{refused} file{} with problems", plural(refused))));
+    }
+    format!("\n{}\n", parts.join(", "))
+}
+
+/// A file that could not be executed, as JSON.
+pub(super) fn refused(file: &Path, error: &UserError) -> Value {
+    let mut value = error.to_json();
+    if let Some(members) = value.as_object_mut() {
+        members.insert("file".to_owned(), file.to_string_lossy().into());
+        members.shift_remove("status");
+    }
+    value
+}

@@ -1,0 +1,288 @@
+//! Drives an execution to its end.
+
+use super::disk::{Disk, DiskLog};
+use super::server::Servers;
+use super::{End, Execution, Stage, TURNS_MAX};
+use crate::base::{Clock, Monotonic, VirtualClock};
+use crate::host::{virtual_recovery, virtual_spec};
+use crate::process::{Micros, Payload};
+use crate::run::{self, Act, Effects, Kernel, Log, ParkingPolicy, Record, RecoveryError, Resolution, RunHandle};
+use crate::scheduler::{Config, TurnOutcome, VirtualScheduler};
+use crate::testing::case_file::Case;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The id of the run: idempotency keys follow from it.
+const RUN: &str = "test";
+/// Bytes of the records of one execution. Arbitrary.
+const JOURNAL_BYTES_MAX: u64 = 64 << 20;
+/// Processes that live at one time in one execution. Arbitrary.
+const PROCESSES_MAX: u32 = 1 << 16;
+/// Turns between two looks at the real time. Arbitrary.
+const LOOK_EVERY: u64 = 256;
+/// Turns until a worker that found nothing has looked at the clock: it does so every 64th turn.
+const IDLE_TURNS: u32 = 130;
+
+/// Runs a case.
+pub(super) fn execute(stage: &Stage, case: &Case) -> Execution {
+    let mut drive = Drive::new(stage, case);
+    let end = drive.run().unwrap_or_else(|end| end);
+    drive.finish(end)
+}
+
+/// An operation on the run that comes at its time. It is repeated with its id until it is certain.
+struct Due {
+    at: Monotonic,
+    act: Act,
+    id: String,
+    /// Its number among the signals of the case.
+    signal: Option<usize>,
+    is_certain: bool,
+}
+
+/// The host that lives.
+struct Living {
+    kernel: Kernel,
+    scheduler: VirtualScheduler<Kernel>,
+    run: RunHandle,
+}
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        // The kernel and its scheduler hold each other.
+        self.kernel.detach();
+    }
+}
+
+struct Drive<'a> {
+    stage: &'a Stage,
+    case: &'a Case,
+    id: Arc<str>,
+    time: VirtualClock,
+    disk: Arc<Mutex<Disk>>,
+    servers: Arc<Servers>,
+    living: Option<Living>,
+    acts: Vec<Due>,
+    turns: u64,
+    begun: Instant,
+}
+
+impl<'a> Drive<'a> {
+    fn new(stage: &'a Stage, case: &'a Case) -> Self {
+        let (time, disk) = (VirtualClock::default(), Arc::<Mutex<Disk>>::default());
+        let servers = Arc::new(Servers::new(stage, case, &time, &disk));
+        let signals = case.signals.iter().enumerate().map(|(number, signal)| Due {
+            at: Monotonic(signal.at.0),
+            act: Act::Signal { name: signal.name.value.as_str().into(), body: Payload::json(&signal.body) },
+            id: format!("signal-{number}"),
+            signal: Some(number),
+            is_certain: false,
+        });
+        let cancel = case.cancel.iter().map(|at| Due {
+            at: Monotonic(at.value.0),
+            act: Act::Cancel { reason: "the test cancels it".into(), grace: None },
+            id: "cancel".to_owned(),
+            signal: None,
+            is_certain: false,
+        });
+        let mut acts: Vec<Due> = signals.chain(cancel).collect();
+        acts.sort_by_key(|due| due.at);
+        let (id, begun) = (RUN.into(), Instant::now());
+        Self { stage, case, id, time, disk, servers, living: None, acts, turns: 0, begun }
+    }
+
+    fn run(&mut self) -> Result<End, End> {
+        self.start()?;
+        loop {
+            self.check_bounds()?;
+            if self.disk.lock().is_dead {
+                self.crash()?;
+            }
+            self.report_durable();
+            if let Some(end) = self.servers.inner.lock().end.take() {
+                return Ok(end);
+            }
+            let run = &self.living()?.run;
+            if let Some(outcome) = run.outcome() {
+                return Ok(End::Ended(Box::new(crate::host::Outcome::new(Arc::clone(&self.id), &outcome))));
+            }
+            if self.act() || self.servers.deliver() {
+                continue;
+            }
+            if self.turn()? == TurnOutcome::Nothing && !self.resolve() && !self.wait()? {
+                return Ok(End::Stuck);
+            }
+        }
+    }
+
+    fn living(&mut self) -> Result<&mut Living, End> {
+        self.living.as_mut().ok_or_else(|| End::Broken("there is no host".to_owned()))
+    }
+
+    fn check_bounds(&mut self) -> Result<(), End> {
+        self.turns += 1;
+        if self.turns > TURNS_MAX {
+            return Err(End::TooLong("turns"));
+        }
+        if self.turns.is_multiple_of(LOOK_EVERY) {
+            if self.begun.elapsed() > self.stage.real_time_max {
+                return Err(End::TooLong("real time"));
+            }
+            if self.disk.lock().is_full() {
+                return Err(End::TooLong("records"));
+            }
+        }
+        Ok(())
+    }
+
+    /// A kernel and a scheduler, without a run.
+    fn host(&self) -> (Kernel, VirtualScheduler<Kernel>) {
+        let kernel = Kernel::new(run::Clock::starting_at(self.case.clock));
+        kernel.wake_by_hand();
+        kernel.park_when(ParkingPolicy::NEVER);
+        kernel.bound_journals(JOURNAL_BYTES_MAX);
+        let config = Config {
+            workers: 1,
+            capacity: self.stage.capacity,
+            outside: Some(Arc::clone(&self.stage.outside)),
+            clock: Clock::Virtual(self.time.clone()),
+            processes_max: PROCESSES_MAX,
+            chores_in_turns: true,
+            ..Config::default()
+        };
+        let scheduler = VirtualScheduler::new(Arc::new(kernel.clone()), &config);
+        kernel.attach(scheduler.handle());
+        *self.servers.kernel.lock() = Some(kernel.clone());
+        (kernel, scheduler)
+    }
+
+    /// Where records and calls of the run go.
+    fn seams(&self) -> (Box<dyn Log>, Arc<dyn Effects>) {
+        (Box::new(DiskLog(Arc::clone(&self.disk))), Arc::clone(&self.servers) as Arc<dyn Effects>)
+    }
+
+    fn start(&mut self) -> Result<(), End> {
+        let (kernel, scheduler) = self.host();
+        let given = self.case.given().map_err(|(span, why)| End::BadExpression(span, why.to_owned()))?;
+        let seed = *blake3::hash(self.case.name.value.as_bytes()).as_bytes();
+        let spec = virtual_spec(self.stage.workflow(), (&self.id, seed), &self.stage.root, given, self.seams());
+        let started = spec.map_err(End::Refused).and_then(|spec| {
+            kernel.start(spec).map_err(|error| End::Broken(format!("the run cannot be started: {error}")))
+        });
+        match started {
+            Ok(run) => self.living = Some(Living { kernel, scheduler, run }),
+            Err(end) => {
+                kernel.detach();
+                return Err(end);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reports that all records are durable: what depends on them leaves the host.
+    fn report_durable(&mut self) {
+        let written = self.disk.lock().written();
+        if let Some(living) = &self.living {
+            living.kernel.durable(&self.id, written);
+        }
+    }
+
+    fn turn(&mut self) -> Result<TurnOutcome, End> {
+        Ok(self.living()?.scheduler.turn(0))
+    }
+
+    /// Performs the acts whose time has come. Returns whether there were any.
+    fn act(&mut self) -> bool {
+        let now = self.time.now();
+        let Some(living) = &self.living else { return false };
+        let mut any = false;
+        for due in self.acts.iter_mut().filter(|due| due.at <= now && !due.is_certain) {
+            // A run that has ended refuses it.
+            let _ = living.run.act(due.act.clone(), Some(&due.id));
+            due.is_certain = true;
+            any = true;
+        }
+        any
+    }
+
+    /// Settles calls whose outcome is unknown, as an operator does who asks the servers. Returns
+    /// whether there were any.
+    fn resolve(&mut self) -> bool {
+        if !self.disk.lock().story.is_uncertain() {
+            return false;
+        }
+        let Some(living) = &self.living else { return false };
+        let mut any = false;
+        for call in living.run.uncertain() {
+            let seen = self.servers.answer_of(&call.key);
+            let resolution = seen.map_or(Resolution::Again, Resolution::Answered);
+            any |= living.run.resolve(call.pid, call.tag, resolution).is_ok();
+        }
+        any
+    }
+
+    /// Moves the clock to what comes next. Returns false if nothing will.
+    fn wait(&mut self) -> Result<bool, End> {
+        // A worker looks at the clock now and then only.
+        for _ in 0..IDLE_TURNS {
+            if self.turn()? != TurnOutcome::Nothing {
+                return Ok(true);
+            }
+        }
+        let act = self.acts.iter().filter(|due| !due.is_certain).map(|due| due.at).next();
+        let timer = self.living()?.scheduler.next_timer();
+        let next = [act, timer, self.servers.next_due()].into_iter().flatten().min();
+        // A timer that is due and does not fire is looked for again.
+        let Some(next) = next.map(|next| next.max(self.time.now().saturating_add(Micros(1)))) else { return Ok(false) };
+        self.time.advance_to(next);
+        Ok(true)
+    }
+
+    /// The host dies, and another one takes its place.
+    fn crash(&mut self) -> Result<(), End> {
+        drop(self.living.take());
+        self.servers.lose();
+        let records = {
+            let mut disk = self.disk.lock();
+            disk.is_dead = false;
+            disk.dies_after = None;
+            disk.records.clone()
+        };
+        let records = Record::decode_run(records).map_err(|error| End::Broken(error.to_string()))?;
+        let (kernel, scheduler) = self.host();
+        let recovered =
+            kernel.recover(virtual_recovery(self.stage.workflow(), &self.stage.root, self.seams()), &records);
+        match recovered {
+            Ok(run) => {
+                self.living = Some(Living { kernel, scheduler, run });
+                Ok(())
+            }
+            Err(error) => {
+                kernel.detach();
+                let outcome = self.disk.lock().story.outcome(&self.id);
+                Err(match (error, outcome) {
+                    (RecoveryError::Ended(_), Some(outcome)) => End::Ended(Box::new(outcome)),
+                    (error, _) => End::Broken(format!("the run cannot be recovered: {error}")),
+                })
+            }
+        }
+    }
+
+    fn finish(mut self, end: End) -> Execution {
+        let took = self.begun.elapsed();
+        drop(self.living.take());
+        self.servers.lose();
+        let unsent = self.acts.iter().filter(|due| !due.is_certain).filter_map(|due| due.signal).collect();
+        *self.servers.kernel.lock() = None;
+        let calls = std::mem::take(&mut self.servers.inner.lock().calls);
+        let mut disk = self.disk.lock();
+        let records = std::mem::take(&mut disk.records);
+        let mut digest = blake3::Hasher::new();
+        for record in &records {
+            digest.update(&(record.len() as u64).to_le_bytes()).update(record);
+        }
+        let digest = digest.finalize().to_hex().to_string();
+        Execution { story: std::mem::take(&mut disk.story), calls, end, took, digest, records, unsent }
+    }
+}

@@ -1,0 +1,132 @@
+//! One run of a case: a host of one virtual worker, in virtual time.
+//!
+//! The execution gives the worker turns until there is nothing to do; then it moves the clock to
+//! the next timer, answer or signal. Records become durable after each turn, and what depends on
+//! them leaves then. A crash drops the kernel and the scheduler with all that they hold, and
+//! another host recovers the run from the records: the disk and the servers stay.
+
+mod disk;
+mod drive;
+mod server;
+mod story;
+
+pub use server::{SeenCall, UnansweredCall};
+pub use story::{LogText, StepStory, Story};
+
+use super::case_file::Case;
+use crate::dispatch::Dispatcher;
+use crate::host::{Host, LoadError, Outcome, Workflow};
+use crate::process::{Permit, Program, Timestamp};
+use crate::workflow::expression::Jq;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Turns of one execution. Arbitrary: far more than a workflow of the largest size takes.
+pub const TURNS_MAX: u64 = 2_000_000;
+/// Records of one execution. Arbitrary.
+pub const RECORDS_MAX: usize = 200_000;
+/// Real time of one execution unless it is set. Arbitrary.
+pub const REAL_TIME_MAX: Duration = Duration::from_mins(1);
+
+/// What executions of one workflow have in common.
+pub struct Stage {
+    workflow: Workflow,
+    root: Arc<dyn Program>,
+    dispatcher: Arc<Dispatcher>,
+    jq: Arc<Jq>,
+    /// The share of the pool of guests that one execution has.
+    capacity: Permit,
+    outside: Arc<crate::process::Budget>,
+    /// Handlers that really carry out their calls.
+    real: Vec<String>,
+    real_time_max: Duration,
+}
+
+/// What an execution gave.
+pub struct Execution {
+    /// What happened.
+    pub story: Story,
+    /// The calls that reached a server, in the order of their first sending.
+    pub calls: Vec<SeenCall>,
+    /// How it came to its end.
+    pub end: End,
+    /// Real time.
+    pub took: Duration,
+    /// The BLAKE3 of all records: the same execution has the same.
+    pub digest: String,
+    /// The records, encoded.
+    pub records: Vec<bytes::Bytes>,
+    /// Signals that were not sent, since the run had ended.
+    pub unsent: Vec<usize>,
+}
+
+/// How an execution came to its end.
+#[derive(Debug)]
+pub enum End {
+    /// The run has ended.
+    Ended(Box<Outcome>),
+    /// The run waits, and nothing will come.
+    Stuck,
+    /// A call that no answer matches.
+    Unanswered(Box<UnansweredCall>),
+    /// An expression of the case file cannot be evaluated: where, and why.
+    BadExpression(crate::workflow::syntax::Span, String),
+    /// It did not come to an end within a bound.
+    TooLong(&'static str),
+    /// The inputs do not fit, or the host cannot run it.
+    Refused(LoadError),
+    /// What must hold of every run does not: a fault of the host.
+    Broken(String),
+}
+
+impl Stage {
+    /// Prepares executions of a workflow. At most `shares` are executed at one time.
+    #[must_use]
+    pub fn new(host: &Host, workflow: &Workflow, shares: u32, real: &[String], real_time_max: Duration) -> Self {
+        let whole = host.guests().capacity();
+        let part = |count: u32| count / shares.max(1);
+        let capacity = Permit {
+            instances: part(whole.instances),
+            core_instances: part(whole.core_instances),
+            memories: part(whole.memories),
+            tables: part(whole.tables),
+            bytes: whole.bytes,
+        };
+        Self {
+            root: host.telling_root(workflow),
+            workflow: workflow.clone(),
+            dispatcher: Arc::clone(host.dispatcher()),
+            jq: Arc::clone(host.expressions()),
+            capacity,
+            outside: Arc::clone(host.guests().on_demand_memory()),
+            real: real.to_vec(),
+            real_time_max,
+        }
+    }
+
+    /// The workflow.
+    #[must_use]
+    pub fn workflow(&self) -> &Workflow {
+        &self.workflow
+    }
+
+    /// The engine of expressions.
+    #[must_use]
+    pub fn jq(&self) -> &Arc<Jq> {
+        &self.jq
+    }
+
+    /// Runs a case.
+    #[must_use]
+    pub fn execute(&self, case: &Case) -> Execution {
+        drive::execute(self, case)
+    }
+}
+
+impl Execution {
+    /// When the run started.
+    #[must_use]
+    pub fn started(&self) -> Timestamp {
+        self.story.started
+    }
+}

@@ -1,0 +1,399 @@
+//! The servers behind `call`: they answer as the case says, remember what they were asked, and
+//! outlive the host.
+
+use super::disk::Disk;
+use super::{End, Stage};
+use crate::base::{Monotonic, VirtualClock};
+use crate::dispatch::http::{SimulatedBody, SimulatedResponse};
+use crate::dispatch::{CallContext, Dispatcher, Log, Registry};
+use crate::process::{Answer, Json, LogLine, Micros, Payload, Pid, Problem, Tag, Timestamp, handler};
+use crate::run::{Dispatched, Effects, Kernel, OutgoingCall, Reply};
+use crate::testing::case_file::{Case, Reply as CaseReply, ReplyKind, Rule};
+use crate::testing::judge::fits::{Fitting, fits};
+use crate::workflow::expression::{Jq, Scope};
+use crate::workflow::interpreter::progress::path_of;
+use crate::workflow::plan::Plan;
+use crate::workflow::syntax::Span;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc;
+
+/// A call that reached a server.
+#[derive(Clone, Debug)]
+pub struct SeenCall {
+    /// The handler's name.
+    pub handler: Arc<str>,
+    /// Its number among the calls of that handler, from 1.
+    pub number: usize,
+    /// The path of the step that called.
+    pub step: String,
+    /// The arguments; bytes are null.
+    pub args: Value,
+    /// When it was first sent.
+    pub at: Timestamp,
+    /// How many records there were then.
+    pub record: u64,
+    /// How often it was sent.
+    pub sends: u64,
+    /// Its idempotency key.
+    pub key: Arc<str>,
+    /// The answer, and when it left the server.
+    pub answer: Option<Answer>,
+    /// Whether a fault of the execution answered it, and not the case.
+    pub is_injected: bool,
+    origin: (Pid, Tag),
+    rule: Option<usize>,
+}
+
+/// A call that no answer matches.
+#[derive(Clone, Debug)]
+pub struct UnansweredCall {
+    /// The handler's name.
+    pub handler: String,
+    /// The path of the step that called.
+    pub step: String,
+    /// The arguments; bytes are null.
+    pub args: Value,
+    /// Why entries of `answers` for that handler do not match, each with its place.
+    pub others: Vec<(Span, String)>,
+}
+
+/// The servers of an execution.
+pub(super) struct Servers {
+    jq: Arc<Jq>,
+    inputs: Value,
+    rules: Vec<Arc<Rule>>,
+    plan: Arc<Plan>,
+    real: Vec<String>,
+    dispatcher: Arc<Dispatcher>,
+    /// Writes lines to the log of the run that lives.
+    log: Dispatcher,
+    /// The kernel of the host that lives.
+    pub(super) kernel: Arc<Mutex<Option<Kernel>>>,
+    time: VirtualClock,
+    epoch: Timestamp,
+    pub(super) disk: Arc<Mutex<Disk>>,
+    pub(super) inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+pub(super) struct Inner {
+    pub(super) calls: Vec<SeenCall>,
+    /// How many calls each rule has answered.
+    used: BTreeMap<usize, u64>,
+    /// Answers on their way, by when they arrive and in which order they were given.
+    due: BTreeMap<(Monotonic, u64), (Arc<dyn Reply>, Answer)>,
+    sequence: u64,
+    /// Why the execution ends, if a call decided it.
+    pub(super) end: Option<End>,
+}
+
+impl Servers {
+    pub(super) fn new(stage: &Stage, case: &Case, time: &VirtualClock, disk: &Arc<Mutex<Disk>>) -> Self {
+        let kernel: Arc<Mutex<Option<Kernel>>> = Arc::default();
+        let lives = Arc::clone(&kernel);
+        let write = move |call: &CallContext, line: LogLine| {
+            let kernel = lives.lock().clone();
+            if let Some(kernel) = kernel {
+                kernel.log(call.run(), call.pid(), call.scope().cloned(), line);
+            }
+        };
+        let registry = Registry::builder().built_in(handler::LOG, Log::new(write)).build();
+        let plan = stage.workflow.plan();
+        Self {
+            jq: Arc::clone(&stage.jq),
+            inputs: Value::Object(case.given().unwrap_or_default()),
+            rules: case.answers.clone(),
+            plan: Arc::clone(plan),
+            real: stage.real.clone(),
+            dispatcher: Arc::clone(&stage.dispatcher),
+            log: Dispatcher::new(registry.expect("invariant: the handler `log` can be registered")),
+            kernel,
+            time: time.clone(),
+            epoch: case.clock,
+            disk: Arc::clone(disk),
+            inner: Mutex::default(),
+        }
+    }
+
+    /// The answer that the server gave to the call with this key, if the call reached it.
+    pub(super) fn answer_of(&self, key: &str) -> Option<Answer> {
+        self.inner.lock().calls.iter().rev().find(|seen| *seen.key == *key)?.answer.clone()
+    }
+
+    /// When the next answer arrives.
+    pub(super) fn next_due(&self) -> Option<Monotonic> {
+        self.inner.lock().due.keys().next().map(|(due, _)| *due)
+    }
+
+    /// Delivers the answers that have arrived. Returns whether there were any.
+    pub(super) fn deliver(&self) -> bool {
+        let now = self.time.now();
+        let mut any = false;
+        loop {
+            let mut inner = self.inner.lock();
+            let first = inner.due.first_entry().filter(|entry| entry.key().0 <= now);
+            let Some((reply, answer)) = first.map(std::collections::btree_map::OccupiedEntry::remove) else {
+                return any;
+            };
+            drop(inner);
+            any = true;
+            reply.answer(answer);
+        }
+    }
+
+    /// The host has died: what was on its way to it is lost.
+    pub(super) fn lose(&self) {
+        let lost = std::mem::take(&mut self.inner.lock().due);
+        // Dropping a reply answers it, which nobody hears any more.
+        drop(lost);
+    }
+
+    /// The step of a call, with its item.
+    fn step_of(&self, call: &OutgoingCall) -> String {
+        match &call.scope {
+            Some(scope) => path_of(scope, |path| self.plan.is_list(path)),
+            None => self.disk.lock().story.name(call.pid),
+        }
+    }
+
+    fn serve(&self, call: &OutgoingCall, reply: &Arc<dyn Reply>) -> Dispatched {
+        let (step, args) = (self.step_of(call), value_of(&call.args));
+        let mut inner = self.inner.lock();
+        if inner.end.is_some() {
+            return Dispatched::Pending;
+        }
+        let known = inner.calls.iter().position(|seen| {
+            seen.key == call.idempotency_key && {
+                seen.origin == (call.pid, call.tag) || matches!(seen.answer, Some(Ok(_)))
+            }
+        });
+        let told = match known {
+            Some(index) => {
+                inner.calls[index].sends += 1;
+                self.again(&inner.calls[index], call)
+            }
+            None => self.first(&mut inner, call, step, args),
+        };
+        let (answer, after) = match told {
+            Ok(told) => told,
+            Err(end) => {
+                inner.end = Some(end);
+                return Dispatched::Pending;
+            }
+        };
+        if after == Micros(0) {
+            return Dispatched::Answered(answer);
+        }
+        inner.sequence += 1;
+        let due = (self.time.now().saturating_add(after), inner.sequence);
+        inner.due.insert(due, (Arc::clone(reply), answer));
+        Dispatched::Pending
+    }
+
+    /// The answer to a call that was answered before.
+    fn again(&self, seen: &SeenCall, call: &OutgoingCall) -> Result<(Answer, Micros), End> {
+        let repeated = seen.rule.and_then(|rule| self.rules[rule].repeated.as_ref());
+        let same = || seen.answer.clone().expect("invariant: a call is seen with its answer");
+        match repeated {
+            Some(reply) => Ok((self.answer(reply, call, &seen.step, seen.sends)?, reply.after)),
+            None => {
+                let after = seen.rule.map_or(Micros(0), |rule| self.rules[rule].replies[0].after);
+                Ok((same(), after))
+            }
+        }
+    }
+
+    /// The answer to a call that is new.
+    fn first(
+        &self,
+        inner: &mut Inner,
+        call: &OutgoingCall,
+        step: String,
+        args: Value,
+    ) -> Result<(Answer, Micros), End> {
+        let mut others = Vec::new();
+        for (index, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.call.value == *call.handler) {
+            let used = inner.used.get(&index).copied().unwrap_or(0);
+            let scope = self.scope(&args, &step, used + 1);
+            if let Some(why) = self.mismatch(rule, used, &step, &args, &scope)? {
+                others.push((rule.span, why));
+                continue;
+            }
+            let last = rule.replies.len().saturating_sub(1);
+            let Some(reply) = rule.replies.get(last.min(used as usize)) else { continue };
+            let answer = self.answer(reply, call, &step, used + 1)?;
+            inner.used.insert(index, used + 1);
+            self.note(inner, call, (step, args), Some(index), &answer);
+            return Ok((answer, reply.after));
+        }
+        let handler = call.handler.to_string();
+        Err(End::Unanswered(Box::new(UnansweredCall { handler, step, args, others })))
+    }
+
+    fn note(
+        &self,
+        inner: &mut Inner,
+        call: &OutgoingCall,
+        (step, args): (String, Value),
+        rule: Option<usize>,
+        answer: &Answer,
+    ) {
+        let number = 1 + inner.calls.iter().filter(|seen| seen.handler == call.handler).count();
+        inner.calls.push(SeenCall {
+            handler: Arc::clone(&call.handler),
+            number,
+            step,
+            args,
+            at: self.epoch.saturating_add(Micros(self.time.now().0)),
+            record: self.disk.lock().story.records,
+            sends: 1,
+            key: Arc::clone(&call.idempotency_key),
+            answer: Some(answer.clone()),
+            is_injected: false,
+            origin: (call.pid, call.tag),
+            rule,
+        });
+    }
+
+    fn scope<'a>(&'a self, args: &'a Value, step: &str, count: u64) -> Scope<'a> {
+        Scope::object([
+            ("args", Scope::Borrowed(args)),
+            ("step", Scope::Owned(json!(step))),
+            ("count", Scope::Owned(json!(count))),
+            ("inputs", Scope::Borrowed(&self.inputs)),
+        ])
+    }
+
+    /// Why a rule does not match a call; `None` if it does.
+    fn mismatch(
+        &self,
+        rule: &Rule,
+        used: u64,
+        step: &str,
+        args: &Value,
+        scope: &Scope<'_>,
+    ) -> Result<Option<String>, End> {
+        if rule.times.is_some_and(|times| used >= times) {
+            let times = used;
+            return Ok(Some(format!("it has answered {times} call{}", if times == 1 { "" } else { "s" })));
+        }
+        let fitting = Fitting { jq: &self.jq, scope };
+        let pattern = (rule.step.as_ref(), rule.with.as_ref(), rule.condition.as_ref());
+        fits(&fitting, pattern, step, args).map_err(|(span, why)| End::BadExpression(span, why))
+    }
+
+    /// What a reply says.
+    fn answer(&self, reply: &CaseReply, call: &OutgoingCall, step: &str, count: u64) -> Result<Answer, End> {
+        let args = value_of(&call.args);
+        let scope = self.scope(&args, step, count);
+        let templated = match &reply.kind {
+            ReplyKind::Answer(templated) | ReplyKind::Response(templated) => templated,
+            ReplyKind::Problem { members, .. } => members,
+        };
+        let value = templated
+            .evaluate(&self.jq, &scope)
+            .map_err(|bad| End::BadExpression(templated.place(&bad.pointer), bad.problem.to_string()))?;
+        Ok(match &reply.kind {
+            ReplyKind::Answer(_) => Ok(Payload::json(&value)),
+            ReplyKind::Response(_) => response(&value).answer(&call.args, &call.idempotency_key),
+            ReplyKind::Problem { class, retry_after, .. } => {
+                let text = |key: &str| value[key].as_str().map(str::to_owned);
+                let mut problem = Problem::new(
+                    text("kind").unwrap_or_else(|| "failed".to_owned()),
+                    text("title").unwrap_or_else(|| "the test says that it failed".to_owned()),
+                );
+                problem = problem.with_class(*class);
+                problem.detail = text("detail");
+                problem.status = value["status"].as_u64().and_then(|status| u16::try_from(status).ok()).unwrap_or(0);
+                problem.retry_after = *retry_after;
+                problem.data = value.get("data").filter(|data| data.is_object()).map(Json::from_value);
+                Err(Arc::new(problem))
+            }
+        })
+    }
+
+    /// Has the host's own handler carry out a call, and waits for it.
+    fn carry_out(&self, call: OutgoingCall) -> Dispatched {
+        let (step, args) = (self.step_of(&call), value_of(&call.args));
+        let (sender, receiver) = mpsc::channel();
+        let waiting: Arc<dyn Reply> = Arc::new(WaitingReply(Mutex::new(sender)));
+        let answer = match self.dispatcher.dispatch(call.clone(), waiting) {
+            Dispatched::Answered(answer) => answer,
+            Dispatched::Pending => receiver
+                .recv()
+                .unwrap_or_else(|_| Err(Arc::new(Problem::new("host-fault", "The handler ended without an answer")))),
+        };
+        self.note(&mut self.inner.lock(), &call, (step, args), None, &answer);
+        Dispatched::Answered(answer)
+    }
+}
+
+/// Receives the answer of a real handler.
+struct WaitingReply(Mutex<mpsc::Sender<Answer>>);
+
+impl Reply for WaitingReply {
+    fn answer(&self, answer: Answer) {
+        let _ = self.0.lock().send(answer);
+    }
+
+    fn message(&self, _: crate::process::Message) -> bool {
+        false
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+}
+
+impl Effects for Servers {
+    fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched {
+        if *call.handler == *handler::LOG {
+            return self.log.dispatch(call, reply);
+        }
+        if let Err(problem) = self.dispatcher.check(&call) {
+            return Dispatched::Answered(Err(Arc::new(problem)));
+        }
+        if self.real.iter().any(|real| *real == *call.handler) {
+            return self.carry_out(call);
+        }
+        self.serve(&call, &reply)
+    }
+
+    fn abandon(&self, _: &str, _: Pid, _: Tag) {}
+
+    fn is_repeatable(&self, handler: &str, args: &Payload) -> bool {
+        self.dispatcher.is_repeatable(handler, args)
+    }
+
+    fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
+        self.dispatcher.narrows(capability, granted, wanted)
+    }
+}
+
+/// A payload as a value: bytes are null.
+fn value_of(payload: &Payload) -> Value {
+    match payload {
+        Payload::Json(json) => json.to_value(),
+        _ => Value::Null,
+    }
+}
+
+/// The response that the members of `answer` describe.
+fn response(value: &Value) -> SimulatedResponse {
+    let fields = value["headers"].as_object().into_iter().flatten();
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    SimulatedResponse {
+        status: value
+            .get("status")
+            .map_or(200, |status| status.as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or(0)),
+        headers: fields.map(|(name, value)| (name.clone(), text(value))).collect(),
+        body: match value.get("body") {
+            None | Some(Value::Null) => SimulatedBody::None,
+            Some(Value::String(text)) => SimulatedBody::Text(text.clone()),
+            Some(body) => SimulatedBody::Json(body.clone()),
+        },
+    }
+}
