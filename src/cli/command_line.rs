@@ -3,9 +3,9 @@
 use super::args::server;
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    backup, build, cancel, check, deploy, dev, doctor, engine, example, fork, graph, history, inbox, inspect, login,
-    logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run, schedule,
-    schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
+    backup, build, cache, cancel, check, deploy, dev, doctor, engine, example, fork, graph, history, inbox, inspect,
+    login, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run,
+    schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
 };
 use super::report::error::{UserError, kind};
 use super::terminal::Colour;
@@ -30,7 +30,7 @@ Examples:
 
 Settings: a flag overrides its environment variable (WFHOST_ALLOW_ADDRESS, WFHOST_SLOTS, WFHOST_WORKERS, \
 WFHOST_PROFILE, \
-WFHOST_DATA, WFHOST_CACHE), and a variable overrides the configuration file, which has the same keys: \
+WFHOST_DATA, WFHOST_CACHE, WFHOST_CACHE_BYTES), and a variable overrides the configuration file, which has the same keys: \
 `allow-address: [ localhost ]`. \
 The file is wfhost/config.yaml in $XDG_CONFIG_HOME or ~/.config, unless --config or WFHOST_CONFIG names \
 another. `wfhost doctor` \
@@ -111,6 +111,8 @@ pub(in crate::cli) enum Command {
     Verify(verify::Arguments),
     /// Remove runs that have ended.
     Rm(rm::Arguments),
+    /// List or remove what is kept of steps with `cache`.
+    Cache(cache::Arguments),
     /// Copy the data folder while runs execute in it.
     Backup(backup::Arguments),
     /// Make a data folder of such a copy.
@@ -189,6 +191,7 @@ impl Command {
             Self::Verify(command) => ("verify", &command.data),
             Self::Ps(command) => ("ps", &command.data),
             Self::Backup(command) => ("backup", &command.data),
+            Self::Cache(command) => ("cache", &command.data),
             _ => return Ok(()),
         };
         match server::of_environment().filter(|_| !data.is_flag) {
@@ -229,6 +232,7 @@ impl Command {
             }
             Self::Token(command) => (&mut command.data, None),
             Self::Backup(command) => (&mut command.data, None),
+            Self::Cache(command) => (&mut command.data, None),
             Self::Restore(command) => (&mut command.data, None),
             Self::Test(test::Arguments { cache, .. })
             | Self::Validate(validate::Arguments { cache, .. })

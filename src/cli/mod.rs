@@ -22,9 +22,9 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    backup, build, cancel, check, completions, deploy, dev, doctor, engine, example, fork, graph, history, inbox,
-    inspect, login, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run,
-    schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
+    backup, build, cache, cancel, check, completions, deploy, dev, doctor, engine, example, fork, graph, history,
+    inbox, inspect, login, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry,
+    rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -74,6 +74,7 @@ pub fn main() -> ExitCode {
         Command::Replay(command) => reported(replay::replay(&command, terminal), command.json, terminal),
         Command::Verify(command) => reported(verify::verify(&command, terminal), command.json, terminal),
         Command::Rm(command) => reported(rm::rm(&command, terminal), command.json, terminal),
+        Command::Cache(command) => reported(cache::cache(&command, terminal), command.json(), terminal),
         Command::Backup(command) => reported(backup::backup(&command, terminal), command.json, terminal),
         Command::Restore(command) => reported(restore::restore(&command, terminal), command.json, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),

@@ -12,8 +12,8 @@ use super::spares;
 use super::stored::{self, Encoding, Evicted, RawGuest, Stored};
 use crate::process::problem::kind;
 use crate::process::{
-    Allocation, Body, Death, Event, Eviction, Form, Output, Owed, Problem, ProcessInit, ProcessSnapshot, Progress,
-    RawSnapshot, SnapshotError, SnapshotSupport, Status, Timestamp,
+    Allocation, Body, Death, Event, Eviction, Form, Influences, Output, Owed, Problem, ProcessInit, ProcessSnapshot,
+    Progress, RawSnapshot, SnapshotError, SnapshotSupport, Status, Timestamp,
 };
 use bytes::Bytes;
 use std::pin::Pin;
@@ -43,6 +43,8 @@ pub(crate) struct Guest {
     events: Vec<Event>,
     /// The parts of the last step that are still to be given.
     rest: Option<Box<RemainingParts>>,
+    /// What it has depended on.
+    influences: Influences,
     state: State,
 }
 
@@ -115,6 +117,7 @@ impl Guest {
             now: Timestamp(0),
             events: Vec::new(),
             rest: None,
+            influences: Influences::NONE,
             state: State::Fresh,
         }
     }
@@ -130,7 +133,8 @@ impl Guest {
     ) -> Result<Self, SnapshotError> {
         let evicted = stored::read(loaded, &init.limits, saved)?;
         let fuel = FuelMeter::of(saved.fuel);
-        Ok(Self { fuel, state: State::Evicted(evicted), ..Self::new(Arc::clone(loaded), init) })
+        let new = Self::new(Arc::clone(loaded), init);
+        Ok(Self { fuel, state: State::Evicted(evicted), influences: Influences::RESTORED, ..new })
     }
 
     /// Whether it is evicted, and its restoration takes long.
@@ -173,6 +177,7 @@ impl Guest {
     fn end(&mut self, ended: Ended, budget: u64, output: &mut Output) -> Progress {
         let Ended { mut store, binding, phase, result } = ended;
         store.data_mut().take_log(output);
+        self.influences = self.influences.and(store.data().influences());
         if phase == Phase::Step {
             let owed = store.data_mut().work.take();
             output.fuel = budget.saturating_sub(store.get_fuel().unwrap_or(0)).saturating_add(owed);
@@ -302,6 +307,10 @@ impl Body for Guest {
 
     fn owes(&self) -> Option<Owed<'_>> {
         self.rest.as_ref().map(|rest| rest.owed())
+    }
+
+    fn influences(&self) -> Influences {
+        self.influences
     }
 
     fn close(&mut self) {

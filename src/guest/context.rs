@@ -5,7 +5,7 @@ use super::options::EngineOptions;
 use super::snapshot::{Handles, SnapshotView};
 use super::wasi::{Wasi, WasiView, World};
 use super::work::HostWork;
-use crate::process::{Limits, LogLine, Output, Pid, ProcessInit, Random, Tag, Timestamp};
+use crate::process::{Influences, Limits, LogLine, Output, Pid, ProcessInit, Random, Tag, Timestamp};
 use std::sync::Arc;
 use std::task::Poll;
 use wasmtime::{Store, StoreContextMut, Trap};
@@ -31,6 +31,8 @@ pub(crate) struct Context {
     pub(crate) handles: Option<Arc<Handles>>,
     /// A script is being loaded: the guest may not depend on anything else.
     is_loading: bool,
+    /// What the guest has depended on.
+    influences: Influences,
 }
 
 /// The part of the context that a guest can see, and that therefore belongs to its snapshot.
@@ -80,6 +82,7 @@ impl Context {
             hostcall_bytes_max: hostcall_bytes_max(&init.limits, transcodes),
             handles: None,
             is_loading: false,
+            influences: Influences::NONE,
             init,
         }
     }
@@ -119,8 +122,23 @@ impl Context {
         self.hostcall_bytes_max
     }
 
-    pub(crate) fn now(&self) -> Timestamp {
+    /// Returns the time of the batch to the guest.
+    pub(crate) fn now(&mut self) -> Timestamp {
+        self.influenced(Influences::TIME);
         self.now
+    }
+
+    /// Notes what the guest depends on. While a script is loaded, all of that is the same for
+    /// everybody.
+    pub(crate) fn influenced(&mut self, by: Influences) {
+        if !self.is_loading {
+            self.influences = self.influences.and(by);
+        }
+    }
+
+    /// What the guest has depended on since its instance was made.
+    pub(crate) fn influences(&self) -> Influences {
+        self.influences
     }
 
     pub(crate) fn next_tag(&self) -> Tag {
@@ -167,6 +185,7 @@ impl Context {
     /// Fills `bytes` from the process's stream.
     pub(crate) fn random(&mut self, bytes: &mut [u8]) {
         self.count_host_call();
+        self.influenced(Influences::RANDOM);
         self.work.charge(bytes.len() as u64 * RANDOM_FUEL_PER_BYTE);
         let init = &self.init;
         self.random.get_or_insert_with(|| Random::new(&init.seed, init.pid)).fill(bytes);
@@ -280,8 +299,8 @@ impl WasiView for Context {
         &mut self.wasi
     }
 
-    fn now(&self) -> Timestamp {
-        self.now
+    fn now(&mut self) -> Timestamp {
+        Self::now(self)
     }
 
     fn fill_random(&mut self, bytes: &mut [u8]) {

@@ -28,6 +28,7 @@ impl Instance {
             limits: Arc::clone(&self.store.data().init().limits),
             grants: Grants::default(),
             next_tag: Tag(1),
+            is_anonymous: false,
         };
         let linked = loaded.linked(Allocation::Pool).expect("invariant: its store is of there");
         linked.renew(&mut self.store, loaded.engine().options(), &Arc::new(blank));

@@ -80,5 +80,6 @@ fn throw_away_init() -> ProcessInit {
         limits: Arc::new(limits),
         grants: Grants::default(),
         next_tag: Tag(1),
+        is_anonymous: false,
     }
 }

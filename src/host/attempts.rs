@@ -4,6 +4,7 @@
 use super::processes::Place;
 use super::projection::RunProjection;
 use super::spans::SpanEnd;
+use crate::process::handler::CACHE;
 use crate::process::{Action, Answer, Ending, Payload, Pid, Status, Tag};
 use crate::run::{Decided, Decision, News, Record};
 use crate::workflow::interpreter::progress::{path_of, without_items};
@@ -110,6 +111,8 @@ impl StepAttempts {
     fn begins(&mut self, tag: Tag, action: &Action, decision: &Decision, place: Place) {
         let (placement, target, input) = match action {
             Action::Spawn(spawn) => (&spawn.placement, &spawn.entry, &spawn.input),
+            // A question to the cache is no attempt.
+            Action::Call(call) if *call.handler == *CACHE => return,
             Action::Call(call) => (&call.placement, &call.handler, &call.args),
             _ => return,
         };

@@ -1,5 +1,6 @@
 //! Building a host.
 
+use super::cached_calls::StepCaching;
 use super::durable::DataFolder;
 use super::expression_cache::ExpressionCache;
 use super::port::SchedulerPort;
@@ -47,6 +48,7 @@ pub struct HostBuilder {
     held_bytes_max: Option<u64>,
     http_hook: Option<Arc<dyn HttpHook>>,
     retention: RetentionPolicy,
+    step_cache: StepCaching,
 }
 
 impl HostBuilder {
@@ -173,6 +175,13 @@ impl HostBuilder {
         self
     }
 
+    /// Sets where the outcomes of steps with `cache` are kept, and how much of them.
+    #[must_use]
+    pub fn step_cache(mut self, caching: StepCaching) -> Self {
+        self.step_cache = caching;
+        self
+    }
+
     /// Sets when waiting durable runs are parked. Any event for them wakes them.
     #[must_use]
     pub fn parking(mut self, policy: crate::run::ParkingPolicy) -> Self {
@@ -216,12 +225,7 @@ impl HostBuilder {
     /// # Errors
     /// Fails if an engine cannot be made, or a handler's declaration cannot be used.
     pub fn build(self) -> Result<Host, HostError> {
-        let mut natives = BTreeMap::new();
-        for (name, program) in self.natives {
-            if natives.insert(name.clone(), program).is_some() {
-                return Err(HostError::DuplicateNative { name });
-            }
-        }
+        let natives = by_name(self.natives)?;
         let slice_fuel = self.guests.slice_fuel;
         let spill_dir = self.guests.spill_dir.clone().or_else(|| self.data.clone());
         let guests = EngineOptions { spill_dir, ..self.guests };
@@ -258,6 +262,7 @@ impl HostBuilder {
         let port = SchedulerPort::default();
         port.open(scheduler.handle());
         kernel.attach(port.clone());
+        let step_cache = self.step_cache.open(self.data.as_ref());
         let data = self.data.map(|folder| DataFolder::new(folder, &kernel, self.watcher));
         let shared = Shared {
             data,
@@ -273,6 +278,7 @@ impl HostBuilder {
             engines: self.engines.or_else(super::script::engines_folder),
             jq,
             dispatcher,
+            step_cache,
             signals: super::runs::ActCounts::default(),
             steps: super::step_counts::StepCounts::default(),
             sweeper: std::sync::OnceLock::new(),
@@ -285,4 +291,18 @@ impl HostBuilder {
         host.retain(self.retention).map_err(HostError::Workers)?;
         Ok(host)
     }
+}
+
+/// Native programs by their names.
+///
+/// # Errors
+/// Two have one name.
+fn by_name(all: Vec<(String, Arc<dyn Program>)>) -> Result<BTreeMap<String, Arc<dyn Program>>, HostError> {
+    let mut natives = BTreeMap::new();
+    for (name, program) in all {
+        if natives.insert(name.clone(), program).is_some() {
+            return Err(HostError::DuplicateNative { name });
+        }
+    }
+    Ok(natives)
 }

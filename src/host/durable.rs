@@ -253,6 +253,7 @@ impl Host {
         if let Some(Ok(Journal(store))) = self.shared.data.as_ref().and_then(|data| data.journal.get()) {
             store.settle();
         }
+        self.settle_step_cache();
     }
 
     pub(super) fn opened(&self) -> Result<(&DataFolder, &Journal), RecoverError> {

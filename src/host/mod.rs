@@ -14,6 +14,7 @@ mod ahead;
 mod attempts;
 mod backup;
 mod builder;
+mod cached_calls;
 mod causes;
 mod children;
 pub(crate) mod component_file;
@@ -56,6 +57,7 @@ mod workflow_of;
 pub use attempts::{Attempt, StepAttempts};
 pub use backup::{BackupError, BackupManifest, CopiedFile, Origin, backup, restore};
 pub use builder::HostBuilder;
+pub use cached_calls::StepCaching;
 pub use causes::{Caused, How, RunCauses};
 #[cfg(feature = "cli")]
 pub(crate) use durable::exposed;
@@ -111,6 +113,8 @@ struct Shared {
     engines: Option<std::path::PathBuf>,
     jq: Arc<Jq>,
     dispatcher: Arc<Dispatcher>,
+    /// The outcomes of steps with `cache`; `None` if none are kept.
+    step_cache: Option<Arc<crate::journal::StepCache>>,
     /// Whether handlers are told the trace of each run.
     traces_calls: std::sync::atomic::AtomicBool,
     natives: BTreeMap<String, Arc<dyn Program>>,

@@ -7,8 +7,8 @@
 //! cannot be forgotten here.
 
 use crate::process::{
-    Action, Answer, Call, Command, Ending, Grants, Level, LogLine, Message, Payload, Placement, Problem, Send, Sender,
-    Spawn, Status, Target,
+    Action, Answer, CacheKey, Call, Command, Ending, Grants, Level, LogLine, Message, Payload, Placement, Problem,
+    Send, Sender, Spawn, Status, Target,
 };
 use crate::run::{
     ActId, Arrived, Decided, Decision, Died, Digest, News, Origin, Record, RunVersion, Started, Stepped, Upgraded,
@@ -239,9 +239,14 @@ fn asked(action: &Action) -> Value {
 }
 
 fn placement(placement: Option<&Placement>) -> Value {
-    let Some(Placement { scope, limits, grants }) = placement else { return json!({}) };
+    let Some(Placement { scope, limits, grants, cache }) = placement else { return json!({}) };
     let limits = limits.as_ref().map(|limits| settings(&**limits));
-    json!({ "scope": scope, "limits": limits, "grants": grants.as_ref().map(granted) })
+    let mut json = json!({ "scope": scope, "limits": limits, "grants": grants.as_ref().map(granted) });
+    if let Some(CacheKey { key, of, ttl, if_pure }) = cache.as_deref() {
+        let ttl = ttl.map(|ttl| integer(ttl.0));
+        json["cache"] = json!({ "key": key, "of": of, "ttl-us": ttl, "if-pure": if_pure });
+    }
+    json
 }
 
 fn granted(Grants(grants): &Grants) -> Value {

@@ -2,7 +2,7 @@
 
 use super::{Host, TraceContext};
 use crate::process::{Payload, Pid, Tag};
-use crate::run::{Dispatched, Effects, OutgoingCall, Reply};
+use crate::run::{CachedOutcome, Dispatched, Effects, OutgoingCall, Reply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,6 +26,10 @@ impl Effects for TracedCalls {
         self.effects.is_repeatable(handler, args)
     }
 
+    fn keep(&self, outcome: CachedOutcome) {
+        self.effects.keep(outcome);
+    }
+
     fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
         self.effects.narrows(capability, granted, wanted)
     }
@@ -40,7 +44,7 @@ impl Host {
 
     /// Where the calls of a run go.
     pub(super) fn effects(&self, run: &str, traceparent: Option<&str>) -> Arc<dyn Effects> {
-        let effects = Arc::clone(&self.shared.dispatcher) as Arc<dyn Effects>;
+        let effects = self.cached(Arc::clone(&self.shared.dispatcher) as Arc<dyn Effects>);
         let is_traced = traceparent.and_then(TraceContext::read).is_some() || self.shared.traces_calls.load(Relaxed);
         if !is_traced {
             return effects;

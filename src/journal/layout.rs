@@ -15,6 +15,9 @@ pub(crate) const JOURNAL_SHM: &str = "journal.db-shm";
 /// The file of snapshots.
 pub(crate) const SNAPSHOTS: &str = "snapshots.db";
 
+/// The file of the cache of steps.
+pub(crate) const CACHE: &str = "cache.db";
+
 /// The folder of components that runs name, by their digests.
 pub(crate) const COMPONENTS: &str = "components";
 

@@ -56,6 +56,8 @@ pub(crate) use sqlite::ComponentStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::Sqlite;
 #[cfg(feature = "sqlite")]
+pub use sqlite::step_cache::{CacheBounds, CacheCounts, CacheEntry, Found, NewEntry, Question, Removal, StepCache};
+#[cfg(feature = "sqlite")]
 pub use statistics::{JournalStatistics, RunStatistics};
 #[cfg(feature = "sqlite")]
 pub(crate) use stored::pattern_fits;

@@ -2,8 +2,8 @@
 //! [`Native`](super::Native).
 
 use super::{
-    Allocation, Command, Event, Grants, Json, Limits, Payload, Permit, Pid, Problem, ProcessSnapshot, RawSnapshot,
-    SnapshotError, SnapshotSupport, Status, Tag, Timestamp,
+    Allocation, Command, Event, Grants, Influences, Json, Limits, Payload, Permit, Pid, Problem, ProcessSnapshot,
+    RawSnapshot, SnapshotError, SnapshotSupport, Status, Tag, Timestamp,
 };
 use std::sync::Arc;
 
@@ -136,6 +136,8 @@ pub struct ProcessInit {
     pub grants: Grants,
     /// The first tag that it has not used: 1, or more after a renewal.
     pub next_tag: Tag,
+    /// Whether it is not told its run and its own pid, so that its outcome cannot depend on them.
+    pub is_anonymous: bool,
 }
 
 /// A process as a run sees it: a machine that is begun with a batch and polled until its step is
@@ -156,6 +158,12 @@ pub trait Body: Send {
     /// events. Events that come meanwhile wait for the step after the last part.
     fn owes(&self) -> Option<Owed<'_>> {
         None
+    }
+
+    /// What its steps so far may have depended on beside what every body of the same init sees. The
+    /// run itself counts events and commands. A body that does not know counts as code of the host.
+    fn influences(&self) -> Influences {
+        Influences::NATIVE
     }
 
     /// Once, after a normal end. Bounded, and nothing that happens in it matters to the run.

@@ -77,6 +77,23 @@ pub struct Placement {
     pub limits: Option<Arc<Limits>>,
     /// In place of the grants of the process that asks.
     pub grants: Option<Grants>,
+    /// Where the outcome is kept for others, if it succeeds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cache: Option<Arc<CacheKey>>,
+}
+
+/// Where the cache of steps keeps the outcome of a child or of a call.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct CacheKey {
+    /// What identifies the outcome: a digest of all that it may depend on.
+    pub key: Arc<str>,
+    /// What it is the outcome of, `WORKFLOW/STEP`, for people.
+    pub of: Arc<str>,
+    /// How long it may be used; `None` if for ever.
+    pub ttl: Option<Micros>,
+    /// Whether it is kept only if the child had no [influences](super::Influences).
+    pub if_pure: bool,
 }
 
 /// Starts a child.

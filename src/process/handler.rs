@@ -1,6 +1,9 @@
 //! The names of the handlers that every host has. Each is also the name of the capability that its
 //! calls need; `log` needs none.
 
+/// Looks up an outcome in the cache of steps: for native processes alone. An embedder's handler of
+/// this name is never reached.
+pub const CACHE: &str = "wfhost.cache";
 /// Sends requests.
 pub const HTTP: &str = "http";
 /// Reads and writes the keys and values of the run.

@@ -87,11 +87,12 @@ pub use recovery::verify::{Compared, Verdict, Verified, VerifyError, verify};
 pub use seam::awaited::{AWAITED_MAX, Awaited, AwaitedKind};
 pub use seam::backlog::Backlog;
 pub use seam::clock::{Clock, system_time};
-pub use seam::effects::{Dispatched, Effects, OutgoingCall, Reply};
+pub use seam::effects::{CachedOutcome, Dispatched, Effects, OutgoingCall, Reply};
 pub use seam::log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, Nap, ParkedLog, Parking, Reading, RunEnd};
 pub use seam::place::{GROUP_BYTES_MAX, OnLimit, PLACES_MAX, QUEUE_MAX};
 pub use seam::snapshot_store::{MemorySnapshots, SnapshotEntry, SnapshotStore, UnusedSnapshot};
 pub use state::act_ids::ACTS_MAX;
+pub use state::cached::UNCACHED;
 pub use state::config::Programs;
 pub use state::events::{Outcome, RunEvent};
 #[cfg(feature = "wasm")]

@@ -356,6 +356,9 @@ pub(in crate::serve) fn step_json(node: &NodeProgress, with_payloads: bool) -> V
         if let Some(deadline) = node.deadline {
             step.insert("deadline".to_owned(), json!(rfc3339(deadline)));
         }
+        if let Some(from) = &node.cached_from {
+            step.insert("cached-from".to_owned(), json!({ "run": from.run, "at": rfc3339(from.at) }));
+        }
         if !node.waits.is_empty() {
             step.insert("waits".to_owned(), node.waits.iter().map(|wait| wait_json(wait, with_payloads)).collect());
         }

@@ -27,7 +27,12 @@ fn records() -> Vec<Record> {
         link: true,
         detached: false,
         narrow: None,
-        placement: Some(Arc::new(Placement { scope: "a/0/0".into(), limits: None, grants: Some(grants.clone()) })),
+        placement: Some(Arc::new(Placement {
+            scope: "a/0/0".into(),
+            limits: None,
+            grants: Some(grants.clone()),
+            cache: None,
+        })),
     };
     let command = Command { tag: Tag(1), action: Action::Spawn(spawn.into()) };
     let problem = Problem::new("trap", "The guest trapped").with_detail("detail");

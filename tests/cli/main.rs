@@ -6,6 +6,7 @@ mod authored;
 mod backups;
 mod batched;
 mod building;
+mod caching;
 mod checked;
 mod children;
 mod commands;

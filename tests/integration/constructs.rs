@@ -190,6 +190,22 @@ steps:
 outputs: { first: "${ .steps.told.output[0].first }", both: "${ .steps.both.output }" }
 "#;
 
+const CACHED: &str = r#"
+steps:
+  - id: ask
+    for-each: [ a, b, a ]
+    max-parallel: 1
+    call: shop
+    with: [ "${ .item }", "${ .index }" ]
+    cache: { ttl: 1h, key: "${ .item }" }
+  - id: double
+    for-each: ${ .steps.ask.output }
+    script: return input[1] * 2
+    with: ${ .item }
+    cache: auto
+outputs: { asked: "${ .steps.ask.output }", doubled: "${ .steps.double.output }" }
+"#;
+
 fn cases() -> Vec<Case> {
     vec![
         Case {
@@ -198,6 +214,13 @@ fn cases() -> Vec<Case> {
             inputs: json!({}),
             signals: &[("reject", "{}"), ("money", "5"), ("legal", "\"yes\"")],
             ends: json!({ "first": "no", "both": { "legal": "yes", "money": 5, "pause": null } }),
+        },
+        Case {
+            name: "cached",
+            text: CACHED,
+            inputs: json!({}),
+            signals: &[],
+            ends: json!({ "asked": [["a", 0], ["b", 1], ["a", 0]], "doubled": [0, 2, 0] }),
         },
         Case {
             name: "groups",

@@ -1,5 +1,6 @@
 //! Tests with real components, one module per topic.
 
+mod cached;
 mod charged;
 mod constructs;
 #[cfg(feature = "serve")]

@@ -14,5 +14,6 @@ pub(crate) fn init(entry: &str, input: &str) -> ProcessInit {
         limits: Arc::new(Limits::default()),
         grants: Grants::default(),
         next_tag: Tag(1),
+        is_anonymous: false,
     }
 }

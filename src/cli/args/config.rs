@@ -19,7 +19,7 @@ pub(in crate::cli) const VARIABLE: &str = "WFHOST_CONFIG";
 
 const KEYS: KnownKeys = KnownKeys {
     what: "a configuration file",
-    known: &["allow-address", "cache", "data", "profile", "slots", "webhooks", "workers"],
+    known: &["allow-address", "cache", "cache-bytes", "data", "profile", "slots", "webhooks", "workers"],
     later: &[],
     foreign: &[
         (&["allow", "allow-addresses", "addresses", "permissions"], "list permitted addresses under `allow-address`"),
@@ -35,6 +35,7 @@ const KEYS: KnownKeys = KnownKeys {
 pub(in crate::cli) struct Config {
     pub(in crate::cli) allow_addresses: Option<Addresses>,
     pub(in crate::cli) cache: Option<CacheDir>,
+    pub(in crate::cli) cache_bytes: Option<u64>,
     pub(in crate::cli) data: Option<PathBuf>,
     pub(in crate::cli) profile: Option<MemoryProfile>,
     pub(in crate::cli) slots: Option<u32>,
@@ -84,6 +85,7 @@ fn read_tree(root: &Node, folder: &Path, problems: &mut Diagnostics) -> Config {
         Some("") => Some(CacheDir(None)),
         _ => path(node, "cache", folder, problems).map(|path| CacheDir(Some(path))),
     });
+    config.cache_bytes = fields.get("cache-bytes").and_then(|node| parsed(node, "cache-bytes", problems, values::size));
     config.data = fields.get("data").and_then(|node| path(node, "data", folder, problems));
     config.profile = fields.get("profile").and_then(|node| parsed(node, "profile", problems, profile));
     config.slots = fields.get("slots").and_then(|node| parsed(node, "slots", problems, values::slots));

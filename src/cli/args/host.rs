@@ -1,5 +1,6 @@
 //! The host that a command makes: its engine, its workers, and the addresses that it may reach.
 
+use crate::cli::args::cached::StepCacheArguments;
 use crate::cli::args::values::{self, Addresses, CacheDir, SLOTS_DEFAULT};
 use crate::cli::report::invocation::Invocation;
 use crate::cli::report::journal::ANOTHER_FOLDER;
@@ -44,6 +45,8 @@ pub(in crate::cli) struct HostArguments {
     /// Whether they were chosen for this command alone.
     #[arg(skip)]
     pub(in crate::cli) chosen_addresses: bool,
+    #[command(flatten)]
+    pub(in crate::cli) cached: StepCacheArguments,
     #[command(flatten)]
     pub(in crate::cli) engine: EngineArguments,
 }
@@ -125,7 +128,8 @@ impl HostArguments {
     pub(in crate::cli) fn host(&self, workers: usize) -> HostBuilder {
         let mut http = HttpConfig::default();
         http.permissions.clone_from(&self.allow_addresses);
-        self.engine.builder(SLOTS_DEFAULT).http(http).workers(self.workers.unwrap_or(workers))
+        let builder = self.engine.builder(SLOTS_DEFAULT).http(http).workers(self.workers.unwrap_or(workers));
+        builder.step_cache(self.cached.caching(None))
     }
 
     /// Warns if the host has fewer slots than requested.

@@ -5,6 +5,7 @@
 
 pub(in crate::cli) mod act;
 pub(in crate::cli) mod authority;
+pub(in crate::cli) mod cached;
 mod config;
 pub(in crate::cli) mod data;
 pub(in crate::cli) mod host;

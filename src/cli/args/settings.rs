@@ -10,6 +10,7 @@ use crate::cli::args::values::{Addresses, CacheDir, InvalidValue, SLOTS_DEFAULT}
 use crate::cli::args::{config, values};
 use crate::cli::report::error::{UserError, kind};
 use crate::cli::terminal::quoted;
+use crate::journal::CacheBounds;
 use crate::serve::hook::spec::WebhookSpec;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -100,6 +101,9 @@ impl Settings {
         let show = |workers: &Option<usize>| json!(workers.unwrap_or_else(processors));
         let (environment, file) = (self.environment.workers, self.file.workers);
         host.workers = self.choose("workers", host.workers, environment, file, show);
+        let show = |bytes: &Option<u64>| json!(bytes.unwrap_or(CacheBounds::default().bytes));
+        let (environment, file) = (self.environment.cache_bytes, self.file.cache_bytes);
+        host.cached.cache_bytes = self.choose("cache-bytes", host.cached.cache_bytes, environment, file, show);
         self.engine(&mut host.engine);
         Ok(())
     }
@@ -176,9 +180,10 @@ impl Settings {
 }
 
 /// The variables that stand in for flags.
-const VARIABLES: [(&str, &str); 6] = [
+const VARIABLES: [(&str, &str); 7] = [
     ("allow-address", "WFHOST_ALLOW_ADDRESS"),
     ("cache", "WFHOST_CACHE"),
+    ("cache-bytes", "WFHOST_CACHE_BYTES"),
     ("data", "WFHOST_DATA"),
     ("profile", "WFHOST_PROFILE"),
     ("slots", "WFHOST_SLOTS"),
@@ -196,6 +201,7 @@ fn environment(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, UserErr
     Ok(Config {
         allow_addresses: parsed("allow-address", &value, values::addresses)?,
         cache: get(variable("cache")).map(CacheDir::from),
+        cache_bytes: parsed("cache-bytes", &value, values::size)?,
         data: value("data").map(PathBuf::from),
         profile: parsed("profile", &value, config::profile)?,
         slots: parsed("slots", &value, values::slots)?,

@@ -5,7 +5,7 @@ use crate::cli::terminal::quoted;
 use crate::dispatch::http::Permission;
 use crate::process::{Pid, Tag, Timestamp};
 use crate::run::system_time;
-use crate::workflow::model::parse_duration;
+use crate::workflow::model::{parse_duration, parse_size};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -52,6 +52,11 @@ fn slots_within(text: &str, most: u32) -> Result<u32, InvalidValue> {
         },
         None => Err(InvalidValue::new("this is not a whole number", here)),
     }
+}
+
+/// A size in bytes: `--cache-bytes`.
+pub(in crate::cli) fn size(text: &str) -> Result<u64, InvalidValue> {
+    parse_size(text).ok_or_else(|| InvalidValue::new("this is not a size", "write 64MiB, 2GiB, or 0 for none"))
 }
 
 /// `--workers`.

@@ -6,6 +6,7 @@
 
 pub(in crate::cli) mod backup;
 pub(in crate::cli) mod build;
+pub(in crate::cli) mod cache;
 pub(in crate::cli) mod cancel;
 pub(in crate::cli) mod check;
 pub(in crate::cli) mod completions;

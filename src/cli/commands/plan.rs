@@ -6,7 +6,7 @@ use crate::cli::exit::Exit;
 use crate::cli::report::findings::{Findings, Format, print_findings};
 use crate::cli::terminal::{Terminal, print, print_json, printable};
 use crate::workflow::model::{Input, LIMITS, When, write_duration};
-use crate::workflow::plan::{Action, Block, Node, Plan, Template};
+use crate::workflow::plan::{Action, Block, Cache, Node, Plan, Template};
 use clap::{Args, ValueHint};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -237,15 +237,8 @@ fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
     {
         lines.push(format!("with {}", shown(with)));
     }
-    if let Some(timeout) = node.timeout {
-        lines.push(format!("timeout {} for each attempt", write_duration(timeout)));
-    }
-    if let Some(retry) = &node.retry {
-        let times = if retry.max == 1 { "once" } else { &format!("{} times", retry.max) };
-        let (least, most) = (write_duration(retry.backoff_min), write_duration(retry.backoff_max));
-        let wait = if least == most { least } else { format!("{least} to {most}") };
-        lines.push(format!("retried at most {times}, after {wait}"));
-    }
+    attempts(node, &mut lines);
+    lines.extend(node.cache.as_ref().map(cached));
     if node.continue_on_error {
         lines.push("continues on error: its failure counts as success".to_owned());
     }
@@ -266,6 +259,30 @@ fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
 
 fn names_of(block: &Block) -> String {
     block.nodes.iter().map(|node| &*node.id).collect::<Vec<_>>().join(", ")
+}
+
+/// How the attempts of a step are bounded and repeated.
+fn attempts(node: &Node, lines: &mut Vec<String>) {
+    if let Some(timeout) = node.timeout {
+        lines.push(format!("timeout {} for each attempt", write_duration(timeout)));
+    }
+    if let Some(retry) = &node.retry {
+        let times = if retry.max == 1 { "once" } else { &format!("{} times", retry.max) };
+        let (least, most) = (write_duration(retry.backoff_min), write_duration(retry.backoff_max));
+        let wait = if least == most { least } else { format!("{least} to {most}") };
+        lines.push(format!("retried at most {times}, after {wait}"));
+    }
+}
+
+fn cached(cache: &Cache) -> String {
+    match cache {
+        Cache::Auto => "cached if the guest depends on its input alone".to_owned(),
+        Cache::Kept { ttl, key } => {
+            let by = key.as_ref().map_or("its input".to_owned(), shown);
+            let ttl = ttl.map_or(String::new(), |ttl| format!(", for {}", write_duration(ttl)));
+            format!("cached by {by}{ttl}")
+        }
+    }
 }
 
 /// A value as written in the file, on one line.

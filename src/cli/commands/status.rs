@@ -8,7 +8,7 @@ use crate::cli::report::error::CommandError;
 use crate::cli::report::hints::{check_first, retry_hint, with_changed};
 use crate::cli::report::journal::removal_hint;
 use crate::cli::report::pending_acts::PendingAct;
-use crate::cli::report::{pending_acts, reasons, waits};
+use crate::cli::report::{cached, pending_acts, reasons, waits};
 use crate::cli::store::Ownership;
 use crate::cli::table::{Table, counted, moment, rfc3339, took};
 use crate::cli::terminal::{Terminal, in_line, print, print_json, printable};
@@ -36,8 +36,10 @@ Examples:
   state              of a running one: running, waiting, paused; of a suspended
                      one only paused
   steps              node, status, total, done, failed, flying, attempts,
-                     turns if it is repeated, and error if it failed; while it
-                     runs also waiting and queued (items that wait for
+                     turns if it is repeated, cached and cached-from if
+                     outcomes came from the cache, uncached (what the guest did)
+                     if some were not kept there, and error if it failed; while
+                     it runs also waiting and queued (items that wait for
                      something, and for their turn), deadline (when it times
                      out), and waits: for (signal, time, turn, attempt), since,
                      until, item, and name, or turn, or attempt, attempts-max,
@@ -94,6 +96,9 @@ fn step_json(node: &NodeProgress) -> Value {
         step.remove("holds");
         if let Some(deadline) = node.deadline {
             step.insert("deadline".to_owned(), json!(rfc3339(deadline)));
+        }
+        if let Some(from) = &node.cached_from {
+            step.insert("cached-from".to_owned(), json!({ "run": from.run, "at": rfc3339(from.at) }));
         }
         if !node.waits.is_empty() {
             step.insert("waits".to_owned(), node.waits.iter().map(wait_json).collect());
@@ -281,7 +286,12 @@ impl RunView {
             let status = if node.only_waits() { "waiting" } else { &node.status };
             let taken = || node.taken_over.then(|| "taken over from the former run".to_owned());
             let why = node.reason().or_else(|| waits::describe_in_full(node, now)).or_else(taken);
-            let why = why.into_iter().chain(self.queued(&node.node)).collect::<Vec<_>>().join("; ");
+            let why = why
+                .into_iter()
+                .chain(cached::describe(node, now))
+                .chain(self.queued(&node.node))
+                .collect::<Vec<_>>()
+                .join("; ");
             let why = in_line(&why).into_owned();
             table.row(vec![node.node.clone(), status.to_owned(), items, turns, attempts, why]);
         }

@@ -223,6 +223,7 @@ mod tests {
             max_parallel: 64,
             retry: None,
             repeat: None,
+            cache: None,
             timeout: Some(Micros(30_000_000)),
             continue_on_error: false,
             limits: std::sync::Arc::default(),

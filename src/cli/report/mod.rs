@@ -3,6 +3,7 @@
 //! Values come in and text goes out: nothing here opens a store, asks a host or knows a command.
 
 pub(in crate::cli) mod brief;
+pub(in crate::cli) mod cached;
 pub(in crate::cli) mod compiling;
 pub(in crate::cli) mod error;
 pub(in crate::cli) mod findings;

@@ -8,6 +8,15 @@ pub(in crate::cli) fn size(bytes: u64) -> String {
     with_unit(bytes, &[(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")])
 }
 
+/// About how many bytes: `640 B`, `1.5 KiB`.
+pub(in crate::cli) fn rough_size(bytes: u64) -> String {
+    let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
 /// A number as workflow files have it.
 pub(in crate::cli) fn amount(number: u64) -> String {
     with_unit(number, &[(1_000_000_000, "G"), (1_000_000, "M"), (1_000, "k")])

@@ -6,7 +6,7 @@
 //! terminal that blocks stalls nothing else.
 
 use crate::cli::report::invocation::Invocation;
-use crate::cli::report::waits;
+use crate::cli::report::{cached, waits};
 use crate::cli::table::{counted, duration, seconds, took};
 use crate::cli::terminal::{Terminal, fit, in_line, is_in_front, printable};
 use crate::cli::watch::backlog::Backlog;
@@ -434,6 +434,7 @@ impl Progress {
         if (self.is_list)(&node.node) && took.is_some() {
             let _ = write!(line, ", {}", node.items());
         }
+        line.push_str(&cached::in_short(node, (self.is_list)(&node.node)));
         if node.attempts > 1 {
             let _ = write!(line, ", {} attempts", node.attempts);
         }

@@ -11,7 +11,7 @@ use crate::guest::poll::poll_once;
 use crate::guest::wasi::{ProgramExit, World};
 use crate::process::problem::kind;
 use crate::process::{
-    Allocation, Body, Death, Event, Limits, Output, Problem, ProcessInit, Progress, Status, Timestamp,
+    Allocation, Body, Death, Event, Influences, Limits, Output, Problem, ProcessInit, Progress, Status, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -30,6 +30,8 @@ pub(super) struct Running {
     init: Arc<ProcessInit>,
     allocation: Allocation,
     now: Timestamp,
+    /// What it has depended on.
+    influences: Influences,
     state: State,
 }
 
@@ -59,7 +61,7 @@ struct Ended {
 impl Running {
     pub(super) fn new(loaded: Arc<Loaded>, granted: Arc<GrantedFolders>, init: ProcessInit) -> Self {
         let (init, allocation) = (Arc::new(init), Allocation::default());
-        Self { loaded, granted, init, allocation, now: Timestamp(0), state: State::Fresh }
+        Self { loaded, granted, init, allocation, now: Timestamp(0), influences: Influences::NONE, state: State::Fresh }
     }
 
     /// Makes the program's world and store.
@@ -83,6 +85,7 @@ impl Running {
     fn end(&mut self, step: &Step, ended: Ended, output: &mut Output) -> Progress {
         let Ended { mut store, phase, result } = ended;
         store.data_mut().take_log(output);
+        self.influences = store.data().influences();
         if phase == Phase::Step {
             let owed = store.data_mut().work.take();
             output.fuel = step.budget.saturating_sub(store.get_fuel().unwrap_or(0)).saturating_add(owed);
@@ -173,6 +176,10 @@ impl Body for Running {
                 Progress::Preempted
             }
         }
+    }
+
+    fn influences(&self) -> Influences {
+        self.influences
     }
 
     fn allocate(&mut self, allocation: Allocation) {

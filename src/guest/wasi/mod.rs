@@ -91,7 +91,7 @@ pub(crate) trait WasiView: Send + 'static {
     fn wasi(&mut self) -> &mut Wasi;
 
     /// The time of the batch of events that the guest is stepped with.
-    fn now(&self) -> Timestamp;
+    fn now(&mut self) -> Timestamp;
 
     /// Fills `bytes` from the guest's random stream.
     fn fill_random(&mut self, bytes: &mut [u8]);

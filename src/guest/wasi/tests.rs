@@ -170,7 +170,7 @@ impl WasiView for Data {
         &mut self.wasi
     }
 
-    fn now(&self) -> Timestamp {
+    fn now(&mut self) -> Timestamp {
         NOW
     }
 

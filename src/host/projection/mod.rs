@@ -49,6 +49,8 @@ pub struct RunProjection {
     names: BTreeMap<Pid, String>,
     /// Steps in the order of their first lines.
     nodes: Vec<NodeProgress>,
+    /// Why outcomes of a step were not kept in the cache, by the step's path without items.
+    uncached: BTreeMap<String, String>,
     given_up: Vec<Uncertain>,
     end: Option<(Ending, Answer)>,
 }
@@ -216,6 +218,7 @@ impl RunProjection {
         for line in lines {
             let line = Line { at, pid, process: process.clone(), line: line.clone() };
             self.node(&line);
+            self.note_uncached(&line);
             report(line);
         }
     }

@@ -1,14 +1,19 @@
 //! The steps of a run as its records give them: what they wait for, and how a pause or the end of
 //! the run changes that.
 
-use super::RunProjection;
-use crate::process::{Micros, Pid, Timestamp};
-use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait};
+use super::{Line, RunProjection};
+use crate::process::{Json, Micros, Pid, Timestamp};
+use crate::run::UNCACHED;
+use crate::workflow::interpreter::progress::{Cause, NodeProgress, Wait, without_items};
+use std::collections::BTreeMap;
 
 impl RunProjection {
     /// The steps as [`Self::nodes`] has them, with the signals that their guests wait for.
     pub fn steps(&self) -> Vec<NodeProgress> {
         let mut steps = self.nodes.clone();
+        for node in steps.iter_mut().filter(|_| !self.uncached.is_empty()) {
+            node.uncached = self.uncached.get(&without_items(&node.node)).cloned();
+        }
         for waiting in self.state.signal_waits().into_iter().filter(|waiting| waiting.pid != Pid::ROOT) {
             let Some((step, item)) = self.step_of(waiting.pid) else { continue };
             let running = |node: &&mut NodeProgress| node.node == step && node.status == "running";
@@ -24,6 +29,17 @@ impl RunProjection {
     /// the workflow itself.
     pub fn step_of(&self, pid: Pid) -> Option<(&str, Option<usize>)> {
         step_of(self.name(pid)?)
+    }
+
+    /// Notes why the outcome of a guest was not kept.
+    pub(super) fn note_uncached(&mut self, line: &Line) {
+        let fields = line.line.fields.as_ref().map(Json::as_str).filter(|fields| fields.contains(UNCACHED));
+        let Some(fields) = fields.filter(|_| line.pid != Pid::ROOT) else { return };
+        let read: Option<BTreeMap<String, String>> = serde_json::from_str(fields).ok();
+        let reason = read.and_then(|mut read| read.remove(UNCACHED));
+        if let (Some(reason), Some((step, _))) = (reason, step_of(&line.process)) {
+            self.uncached.entry(without_items(step)).or_insert(reason);
+        }
     }
 
     /// Moves the ends of the waits that stood still while the run was paused.

@@ -41,7 +41,7 @@
 //! is retained before SQLite throws it away (`wal.rs`).
 //!
 //! **Snapshots** are in a file of their own, `snapshots.db`, written by a thread of its own without
-//! a sync.
+//! a sync. So is the cache of steps, `cache.db` ([`step_cache`]).
 //!
 //! - **I1** A row is all of its batch or nothing: a checksum shows it, and the number of its first
 //!   record follows from the row before.
@@ -87,6 +87,7 @@ mod run_log;
 mod schema;
 mod snapshots;
 mod statistics;
+pub(crate) mod step_cache;
 mod store;
 mod sweep;
 mod upgrade;

@@ -11,13 +11,14 @@ use super::run::{Inner, Run};
 use super::snapshot_writer::PendingSnapshot;
 use super::task::Task;
 use crate::base::foreign;
+use crate::process::handler::CACHE;
 use crate::process::{Pid, Problem, Tag};
 use crate::run::record::kinds::Record;
 use crate::run::state::config::RunConfig;
 use crate::run::state::events::Outcome;
 use crate::run::state::outstanding::Pending;
 use crate::run::state::run_state::Consequence;
-use crate::run::{Dispatched, OutgoingCall};
+use crate::run::{CachedOutcome, Dispatched, OutgoingCall};
 use crate::scheduler::{Pause, Port};
 use std::sync::Arc;
 
@@ -29,6 +30,8 @@ pub(in crate::run) enum Outbound {
         is_repeatable: bool,
     },
     Outcome(Box<Outcome>),
+    /// An outcome for others.
+    Keep(Box<CachedOutcome>),
     /// A snapshot of a process as it was after that step.
     Snapshot(Box<PendingSnapshot>),
 }
@@ -65,7 +68,8 @@ impl AfterUnlock {
 }
 
 impl Inner {
-    /// Sends something, now or when the last record is durable. Nothing waits for a snapshot.
+    /// Sends something, now or when the last record is durable. Nothing waits for a snapshot,
+    /// or for an outcome to be kept.
     pub(in crate::run) fn send(&mut self, outbound: Outbound, after: &mut AfterUnlock) {
         if self.lost {
             // Whether its record will ever be durable is unknown.
@@ -76,7 +80,7 @@ impl Inner {
             after.add().outbound.push(outbound);
             return;
         }
-        if !matches!(outbound, Outbound::Snapshot(_)) {
+        if !matches!(outbound, Outbound::Snapshot(_) | Outbound::Keep(_)) {
             self.log.flush_soon();
         }
         self.outbox.push_back((record, outbound));
@@ -101,6 +105,13 @@ impl Inner {
                     if !self.is_wanted(pid, tag) {
                         continue;
                     }
+                    if &*call.handler == CACHE {
+                        // It has no effect, so it need not wait for its record.
+                        if !self.lost {
+                            after.add().outbound.push(Outbound::Call { call, is_repeatable: true });
+                        }
+                        continue;
+                    }
                     let is_repeatable = config.is_repeatable(&call.handler, &call.args);
                     if !is_repeatable {
                         // Beside the record that asks for the call, so that both become durable
@@ -110,6 +121,7 @@ impl Inner {
                     }
                     self.send(Outbound::Call { call, is_repeatable }, after);
                 }
+                Consequence::Keep(outcome) => self.send(Outbound::Keep(outcome), after),
                 Consequence::Abandon { pid, tag } => after.add().abandoned.push((pid, tag)),
                 // One that waits for a place in its group is held anyway.
                 Consequence::Pause(..) if self.is_queued => {}
@@ -169,6 +181,9 @@ impl Run {
                 // not safe to repeat is sent now: nothing could tell then that it was not sent.
                 Outbound::Call { is_repeatable: true, .. } if self.kernel.are_calls_held() => {}
                 Outbound::Call { call, .. } => self.dispatch(port, *call),
+                Outbound::Keep(outcome) => {
+                    let _ = foreign::call(|| self.config.effects.keep(*outcome));
+                }
                 Outbound::Snapshot(pending) => self.kernel.snapshot_writer().write(pending),
             }
         }

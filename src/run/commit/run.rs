@@ -365,6 +365,9 @@ impl Run {
             decision.put(&mut scratch.record);
             state.apply(pid, moment, command, decision);
         }
+        if matches!(status, Status::Complete(_)) {
+            output.log.extend(inner.state.clear_outcome(pid, || task.body.influences()));
+        }
         put_log(&mut scratch.record, &output.log, output.log_dropped);
         inner.append_bytes(&scratch.record);
         self.report_log(inner, (pid, task.steps), moment.at, (&output.log, output.log_dropped));
@@ -396,7 +399,8 @@ impl Run {
         let known = &state.table[task.pid];
         let next_tag = Tag(known.last_tag.0 + 1);
         let bounds = (&known.limits, &known.grants);
-        let mut body = self.config.body(&task.program, task.pid, next_tag, entry, input, bounds)?;
+        let is_anonymous = known.is_anonymous;
+        let mut body = self.config.body(&task.program, task.pid, next_tag, entry, input, bounds, is_anonymous)?;
         allocate(&mut *body, task.allocation)?;
         let former = std::mem::replace(&mut task.body, body);
         if let Some(tail) = &mut task.tail {

@@ -116,7 +116,7 @@ impl Kernel {
         let entry = &state.table[Pid::ROOT];
         let root = (&entry.limits, &entry.grants);
         let body = config
-            .body(&config.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root)
+            .body(&config.root, Pid::ROOT, Tag(1), &started.entry, &started.input, root, false)
             .map_err(StartError::Root)?;
         let program = Arc::clone(&config.root);
         let permit = program.permit().within(root.0);

@@ -2,8 +2,8 @@
 
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
 use crate::process::{
-    Action, Blob, Call, Command, Ending, Grants, Level, Limits, LogLine, Message, Micros, Payload, Placement, Problem,
-    ProblemClass, Send, Sender, Spawn, Status, Target,
+    Action, Blob, CacheKey, Call, Command, Ending, Grants, Level, Limits, LogLine, Message, Micros, Payload, Placement,
+    Problem, ProblemClass, Send, Sender, Spawn, Status, Target,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -267,8 +267,45 @@ impl Wire for Placement {
             scope: Wire::take(from)?,
             limits: <Option<Limits> as Wire>::take(from)?.map(Arc::new),
             grants: Wire::take(from)?,
+            cache: None,
         })
     }
+}
+
+impl Wire for CacheKey {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.key.put(out);
+        self.of.put(out);
+        self.ttl.put(out);
+        self.if_pure.put(out);
+    }
+    fn take(from: &mut Source) -> Result<Self, Damaged> {
+        Ok(Self { key: Wire::take(from)?, of: Wire::take(from)?, ttl: Wire::take(from)?, if_pure: Wire::take(from)? })
+    }
+}
+
+/// Writes the placement of a command: 0 for none, 1 for one, 2 for one whose outcome is cached.
+fn put_placement(placement: Option<&Placement>, out: &mut Vec<u8>) {
+    match placement {
+        None => out.push(0),
+        Some(placement) => {
+            out.push(1 + u8::from(placement.cache.is_some()));
+            placement.put(out);
+            placement.cache.iter().for_each(|cache| cache.put(out));
+        }
+    }
+}
+
+fn take_placement(from: &mut Source) -> Result<Option<Arc<Placement>>, Damaged> {
+    Ok(match from.byte()? {
+        0 => None,
+        1 => Some(Wire::take(from)?),
+        2 => {
+            let placement = Placement::take(from)?;
+            Some(Arc::new(Placement { cache: Some(Wire::take(from)?), ..placement }))
+        }
+        other => return Err(unknown("placement", other)),
+    })
 }
 
 impl Wire for Spawn {
@@ -279,7 +316,7 @@ impl Wire for Spawn {
         self.name.put(out);
         out.push(u8::from(self.link) | u8::from(self.detached) << 1);
         self.narrow.put(out);
-        self.placement.put(out);
+        put_placement(self.placement.as_deref(), out);
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
         let (component, entry, input, name) =
@@ -296,7 +333,7 @@ impl Wire for Spawn {
             link: flags & 1 != 0,
             detached: flags & 2 != 0,
             narrow: Wire::take(from)?,
-            placement: Wire::take(from)?,
+            placement: take_placement(from)?,
         })
     }
 }
@@ -307,7 +344,7 @@ impl Wire for Call {
         self.args.put(out);
         self.timeout.put(out);
         self.idempotency_key.put(out);
-        self.placement.put(out);
+        put_placement(self.placement.as_deref(), out);
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
         Ok(Self {
@@ -315,7 +352,7 @@ impl Wire for Call {
             args: Wire::take(from)?,
             timeout: Wire::take(from)?,
             idempotency_key: Wire::take(from)?,
-            placement: Wire::take(from)?,
+            placement: take_placement(from)?,
         })
     }
 }

@@ -6,8 +6,8 @@
 //! not trusted: an older one is used, or none.
 
 use crate::process::{
-    Allocation, Body, Death, Event, Eviction, Output, Owed, Pid, Problem, ProcessInit, ProcessSnapshot, Program,
-    Progress, RawSnapshot, SnapshotError, Status, Timestamp, problem::kind,
+    Allocation, Body, Death, Event, Eviction, Influences, Output, Owed, Pid, Problem, ProcessInit, ProcessSnapshot,
+    Program, Progress, RawSnapshot, SnapshotError, Status, Timestamp, problem::kind,
 };
 use crate::run::commit::remarks::Remarks;
 use crate::run::record::kinds::Digest;
@@ -226,6 +226,10 @@ impl Body for ReplayingBody {
 
     fn owes(&self) -> Option<Owed<'_>> {
         self.body.as_ref().filter(|_| self.history.steps.is_empty())?.owes()
+    }
+
+    fn influences(&self) -> Influences {
+        self.body.as_ref().map_or(Influences::RESTORED, |body| body.influences())
     }
 
     fn close(&mut self) {

@@ -1,6 +1,6 @@
 //! The seam to the handlers.
 
-use crate::process::{Answer, Grants, Limits, Message, Micros, Payload, Pid, Tag};
+use crate::process::{Answer, CacheKey, Grants, Limits, Message, Micros, Payload, Pid, Tag, Timestamp};
 use std::sync::Arc;
 
 /// A call on its way to its handler. The record that caused it is durable.
@@ -30,6 +30,19 @@ pub struct OutgoingCall {
     pub traceparent: Option<Arc<str>>,
 }
 
+/// An outcome that others may use in place of one of their own. The record that has it is durable.
+#[derive(Clone, Debug)]
+pub struct CachedOutcome {
+    /// Where it is kept.
+    pub key: Arc<CacheKey>,
+    /// The id of the run that it comes from.
+    pub run: Arc<str>,
+    /// The time of the record that has it, in microseconds since 1970.
+    pub at: Timestamp,
+    /// The outcome.
+    pub output: Payload,
+}
+
 /// Where a handler sends its answer. Only the first answer counts; a reply that is dropped unused
 /// answers `host-fault`.
 pub trait Reply: Send + Sync {
@@ -57,7 +70,9 @@ pub enum Dispatched {
 /// Carries out calls. Nothing here is ever a host fault: an unknown handler, bad arguments or a
 /// missing grant is a problem in the answer.
 pub trait Effects: Send + Sync + 'static {
-    /// Dispatches a call to its handler. Does not block, and makes no system call on this thread.
+    /// Dispatches a call to its handler. Does not block, and makes no system call on this thread. A
+    /// call of [`CACHE`](crate::process::handler::CACHE) comes before its record is durable: it has
+    /// no effect.
     fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched;
 
     /// Reports that a call needs no answer any more; its handler may stop. Such calls are counted.
@@ -67,6 +82,11 @@ pub trait Effects: Send + Sync + 'static {
     /// that it was sent. Called under the commit lock: the answer must not take long, and must
     /// depend on the arguments alone. A panic counts as no.
     fn is_repeatable(&self, handler: &str, args: &Payload) -> bool;
+
+    /// Keeps an outcome for other runs, or drops it. Does not block.
+    fn keep(&self, outcome: CachedOutcome) {
+        drop(outcome);
+    }
 
     /// Returns whether a pattern of a capability asks for no more than the granted patterns. Called
     /// under the commit lock: the answer must not take long, and must depend on the arguments

@@ -8,6 +8,7 @@ use super::outstanding::{Pending, PendingCall, Sending};
 use super::run_state::{ABANDONED_MAX, Abandoned, Consequence, Moment, State};
 use super::signals;
 use super::timers::Alarm;
+use crate::process::handler::CACHE;
 use crate::process::{Answer, Call, Micros, Payload, Pid, Placement, Problem, ProblemClass, Tag, problem::kind};
 use crate::run::record::kinds::Decision;
 use crate::run::seam::effects::OutgoingCall;
@@ -31,6 +32,10 @@ impl State {
         self.may_carry(pid, &call.args)?;
         if &*call.handler == signals::NAME {
             return self.decide_signal(config, pid, call);
+        }
+        if &*call.handler == CACHE && !asker.program.permit().is_none() {
+            let problem = Problem::new(kind::NOT_GRANTED, "The cache of steps is not for guests");
+            return Err(Box::new(problem.with_detail("`cache:` of a step keeps what its guest gives.")));
         }
         let own = call.idempotency_key.as_ref().map(Arc::clone);
         let key = own.unwrap_or_else(|| self.key_of(&config.keys, pid, tag, call));
@@ -105,7 +110,8 @@ impl State {
         let bytes = call.args.size() as u64;
         let timer =
             call.timeout.map(|timeout| self.timers.set(moment.mono.saturating_add(timeout), pid, Alarm::Timeout(tag)));
-        self.counts.calls += 1;
+        let is_lookup = &*call.handler == CACHE;
+        self.counts.calls += u64::from(!is_lookup);
         let handler = Arc::clone(&call.handler);
         let placed: Option<&Placement> = call.placement.as_deref();
         let limits = placed.and_then(|placement| placement.limits.clone()).unwrap_or_else(|| Arc::clone(&entry.limits));
@@ -121,7 +127,12 @@ impl State {
             sending: Sending::First,
         };
         self.wait(pid, tag, Pending::Call(Box::new(pending)));
-        self.report(|| RunEvent::Called { pid, tag, handler: Arc::clone(&handler), scope: scope.clone() });
+        if let Some(cached) = placed.and_then(|placement| placement.cache.as_ref()) {
+            self.caching.enter(pid, tag, cached);
+        }
+        if !is_lookup {
+            self.report(|| RunEvent::Called { pid, tag, handler: Arc::clone(&handler), scope: scope.clone() });
+        }
         if let Some(former) = former {
             let key = Arc::clone(&key);
             self.report(|| RunEvent::Rekeyed { pid, tag, former, key });
@@ -172,6 +183,7 @@ impl State {
             Pending::Spawn { child, .. } => self.cancel(moment, child, "its parent cancelled it", None),
         }
         let answer = Err(problem.into());
+        self.caching.forget(pid, tag);
         self.answered(pid, tag, &answer);
         self.post_answer(pid, tag, answer);
     }

@@ -65,6 +65,7 @@ impl RunConfig {
         entry: &Arc<str>,
         input: &Payload,
         (limits, grants): (&Arc<Limits>, &Grants),
+        is_anonymous: bool,
     ) -> Result<Box<dyn Body>, Box<Problem>> {
         let init = ProcessInit {
             run: Arc::clone(&self.seen_as),
@@ -75,6 +76,7 @@ impl RunConfig {
             limits: Arc::clone(limits),
             grants: grants.clone(),
             next_tag,
+            is_anonymous,
         };
         foreign::call(|| program.body(init)).unwrap_or_else(|message| Err(panicked(&message))).map_err(Box::new)
     }

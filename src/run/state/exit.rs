@@ -121,6 +121,7 @@ impl State {
             return;
         }
         let outstanding = std::mem::take(&mut entry.outstanding);
+        self.caching.forget_all(pid);
         for (tag, pending) in outstanding.iter() {
             self.bytes -= self.weight_of_pending(pending);
             match pending {
@@ -211,6 +212,7 @@ impl State {
             let waits = self.living(parent).and_then(|entry| entry.outstanding.get(tag));
             if matches!(waits, Some(Pending::Spawn { .. })) {
                 self.settle_tag(parent, tag);
+                self.keep_outcome(moment.at, parent, tag, &answer);
                 self.post_answer(parent, tag, answer);
             }
             if detached {

@@ -10,6 +10,7 @@
 
 pub(super) mod act_ids;
 mod awaited;
+pub(super) mod cached;
 pub(super) mod calls;
 pub(super) mod config;
 pub(super) mod decide;

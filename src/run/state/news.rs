@@ -6,6 +6,7 @@ use super::run_state::{Consequence, Elapsed, Moment, State};
 use super::table::Phase;
 use super::timers::{Alarm, TimerKey};
 use super::weight::message_bytes;
+use crate::process::handler::CACHE;
 use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
 use crate::run::record::kinds::News;
 use std::sync::Arc;
@@ -77,9 +78,15 @@ impl State {
     pub(in crate::run) fn apply_news(&mut self, moment: Moment, news: News) {
         match news {
             News::Answered { pid, tag, answer } => {
-                self.uncertain.remove(&(pid, tag));
-                if self.settle_tag(pid, tag).is_some() {
-                    self.answered(pid, tag, &answer);
+                if self.uncertain.remove(&(pid, tag)).is_some() {
+                    // What a person found out is the answer to this call alone.
+                    self.caching.forget(pid, tag);
+                }
+                if let Some(pending) = self.settle_tag(pid, tag) {
+                    if !pending.is_lookup() {
+                        self.answered(pid, tag, &answer);
+                    }
+                    self.keep_outcome(moment.at, pid, tag, &answer);
                     self.post_answer(pid, tag, answer);
                 }
             }
@@ -135,6 +142,8 @@ impl State {
             let Some(entry) = self.table.get_mut(pid) else { continue };
             for (_, pending) in entry.outstanding.iter_mut() {
                 if let Pending::Call(call) = pending {
+                    // A lookup has no effect that could happen in the other run.
+                    let held = held && &*call.handler != CACHE;
                     call.sending = if held { call.sending.hold() } else { call.sending.resent() };
                     if let Some(timer) = call.timer.take() {
                         self.timers.unset(timer);

@@ -2,6 +2,7 @@
 
 use super::signals::PendingSignal;
 use super::timers::TimerKey;
+use crate::process::handler::CACHE;
 use crate::process::{Micros, Pid, Problem, ProblemClass, Tag, Timestamp};
 use std::sync::Arc;
 
@@ -26,6 +27,11 @@ impl Pending {
             Self::Call(call) => call.bytes,
             Self::Signal(signal) => signal.bytes,
         }
+    }
+
+    /// Whether it is a lookup in the cache of steps, which is no call for observers.
+    pub(in crate::run) fn is_lookup(&self) -> bool {
+        matches!(self, Self::Call(call) if &*call.handler == CACHE)
     }
 
     /// The timer of a timeout, which stands still while the run is paused.

@@ -5,6 +5,7 @@
 //! to happen outside the lock's data is noted as a [`Consequence`].
 
 use super::act_ids::Acts;
+use super::cached::Caching;
 use super::endings::Endings;
 use super::events::RunEvent;
 use super::kv::Kv;
@@ -20,7 +21,7 @@ use crate::process::{
 };
 use crate::run::record::former_keys::{FormerKeys, REPEATS};
 use crate::run::record::kinds::{Bounds, Started};
-use crate::run::seam::effects::OutgoingCall;
+use crate::run::seam::effects::{CachedOutcome, OutgoingCall};
 use crate::run::seam::log::{EndStatus, RunEnd};
 use crate::scheduler::Next;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -72,6 +73,8 @@ pub(in crate::run) enum Consequence {
     Call(Box<OutgoingCall>),
     /// A call needs no answer any more.
     Abandon { pid: Pid, tag: Tag },
+    /// An outcome is kept for others.
+    Keep(Box<CachedOutcome>),
     /// Processes are paused or unpaused.
     Pause(Vec<Pid>, bool),
     /// An observer gets an event.
@@ -145,6 +148,8 @@ pub(in crate::run) struct State {
     pub(in crate::run) acts: Acts,
     pub(in crate::run) timers: Timers,
     pub(in crate::run) endings: Endings,
+    /// The commands whose outcome is to be kept for others.
+    pub(in crate::run) caching: Caching,
     /// What its processes hold, as [`super::weight`] counts it.
     pub(in crate::run) bytes: u64,
     /// How much of the host's room the run may have: [`crate::run::commit::capacity`]. A rebuild
@@ -223,6 +228,7 @@ impl State {
             acts: Acts::default(),
             timers: Timers::default(),
             endings: Endings::default(),
+            caching: Caching::default(),
             bytes: 0,
             ceiling: u64::MAX,
             ties: 0,
@@ -254,6 +260,7 @@ impl State {
             limits: Arc::new(started.limits.clone()),
             grants: started.grants.clone(),
             key_path: super::idempotency::KeyPath::default(),
+            is_anonymous: false,
         })
     }
 
@@ -363,6 +370,7 @@ impl State {
         entry.mail_bytes -= took.mail_bytes;
         entry.waking -= took.events - took.mail;
         entry.queued_bytes -= weight;
+        entry.has_taken |= took.events > 0;
         entry.steps += 1;
         entry.fuel = entry.fuel.saturating_add(fuel);
         self.bytes -= weight;
@@ -411,6 +419,7 @@ impl State {
 
     /// Applies a step's status.
     pub(in crate::run) fn apply_status(&mut self, moment: Moment, pid: Pid, status: Status, owes: bool) -> Next {
+        let renews = matches!(status, Status::Renew { .. });
         let (waits, next) = match status {
             Status::Ready if owes => (WaitState::Owes, Next::Ready),
             Status::Ready | Status::Renew { .. } => (WaitState::Not, Next::Ready),
@@ -427,6 +436,8 @@ impl State {
         };
         if let Some(entry) = self.table.get_mut(pid) {
             entry.waits = waits;
+            // What it had read before is not known of its new body.
+            entry.has_taken |= renews;
         }
         next
     }

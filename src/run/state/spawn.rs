@@ -43,7 +43,8 @@ impl State {
         let (limits, grants) =
             inherit(entry, spawn, narrow, |capability, granted, one| config.narrows(capability, granted, one))?;
         let pid = self.next_pid();
-        let body = config.body(program, pid, Tag(1), &spawn.entry, &spawn.input, (&limits, &grants))?;
+        let bounds = (&limits, &grants);
+        let body = config.body(program, pid, Tag(1), &spawn.entry, &spawn.input, bounds, is_anonymous(spawn))?;
         let permit = permit_of(&**program, &limits)?;
         let program = Arc::clone(program);
         self.newborn.push_back(Newborn { pid, body, permit, program, bounds: Some((limits, grants)) });
@@ -106,6 +107,7 @@ impl State {
         };
         self.make_keys_below(&spawn);
         let Some(parent) = self.table.get_mut(pid) else { return };
+        let is_anonymous = is_anonymous(&spawn);
         let segment = match &spawn.placement {
             Some(placement) => Segment::Scope(Arc::clone(&placement.scope)),
             None => Segment::Tag(tag),
@@ -118,6 +120,7 @@ impl State {
             limits,
             grants,
             key_path: parent.key_path.child(segment),
+            is_anonymous,
         });
         self.report(|| RunEvent::Spawned {
             pid: child,
@@ -126,6 +129,9 @@ impl State {
             entry: Arc::clone(&entry.entrypoint),
             scope: spawn.placement.as_ref().map(|placement| Arc::clone(&placement.scope)),
         });
+        if let Some(key) = spawn.placement.as_ref().and_then(|placement| placement.cache.as_ref()) {
+            self.caching.enter(pid, tag, key);
+        }
         self.wait(pid, tag, Pending::Spawn { child, bytes });
         self.enter(child, entry);
         if !spawn.detached {
@@ -177,6 +183,11 @@ impl State {
         }
         children
     }
+}
+
+/// Whether a child is not told who it is: its outcome may stand for that of others.
+fn is_anonymous(spawn: &Spawn) -> bool {
+    spawn.placement.as_ref().and_then(|placement| placement.cache.as_ref()).is_some_and(|cache| cache.if_pure)
 }
 
 /// The limits and grants of a child.

@@ -48,6 +48,10 @@ pub(in crate::run) struct Entry {
     pub(in crate::run) ties: Option<Box<Ties>>,
     pub(in crate::run) phase: Phase,
     pub(in crate::run) waits: WaitState,
+    /// Whether it is not told its run and pid.
+    pub(in crate::run) is_anonymous: bool,
+    /// Whether a committed step of it has taken an event, or it was renewed.
+    pub(in crate::run) has_taken: bool,
     /// Whether replaying its steps since the last snapshot would be expensive.
     pub(in crate::run) unsaved: bool,
 }
@@ -62,12 +66,13 @@ pub(in crate::run) struct Birth {
     pub(in crate::run) limits: Arc<Limits>,
     pub(in crate::run) grants: Grants,
     pub(in crate::run) key_path: KeyPath,
+    pub(in crate::run) is_anonymous: bool,
 }
 
 impl Entry {
     /// A process that has done nothing yet.
     pub(in crate::run) fn new(birth: Birth) -> Self {
-        let Birth { parent, detached, component, entrypoint, limits, grants, key_path } = birth;
+        let Birth { parent, detached, component, entrypoint, limits, grants, key_path, is_anonymous } = birth;
         Self {
             slot: None,
             parent: parent.map(|(pid, tag, _)| (pid, tag)),
@@ -92,6 +97,8 @@ impl Entry {
             ties: None,
             phase: Phase::Live,
             waits: WaitState::Not,
+            is_anonymous,
+            has_taken: false,
             unsaved: false,
         }
     }

@@ -144,8 +144,9 @@ fn a_call_in_flight_can_send_messages() {
 
 #[test]
 fn keys_come_from_the_place_and_not_from_the_pid() {
-    let placement =
-        |scope: &str, grants: Option<Grants>| Some(Arc::new(Placement { scope: scope.into(), limits: None, grants }));
+    let placement = |scope: &str, grants: Option<Grants>| {
+        Some(Arc::new(Placement { scope: scope.into(), limits: None, grants, cache: None }))
+    };
     let mut bench = Bench::new(move |entry| match entry {
         "root" => collect(
             move || {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// if the answer is 0.
 fn root() -> Arc<dyn Program> {
     fn place(scope: &str) -> Arc<Placement> {
-        Arc::new(Placement { scope: scope.into(), limits: None, grants: None })
+        Arc::new(Placement { scope: scope.into(), limits: None, grants: None, cache: None })
     }
     fn ask(child: bool) -> Action {
         if child {
@@ -265,7 +265,7 @@ fn calling(arguments: &'static [u64]) -> Arc<dyn Program> {
         let mut left = arguments.iter();
         act(move |context, _| match left.next() {
             Some(argument) => {
-                let place = Placement { scope: "call/0/0".into(), limits: None, grants: None };
+                let place = Placement { scope: "call/0/0".into(), limits: None, grants: None, cache: None };
                 let call = call("safe", number(*argument));
                 let call = crate::process::Call { placement: Some(Arc::new(place)), ..call };
                 context.command(Action::Call(Box::new(call)));

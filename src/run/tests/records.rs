@@ -2,8 +2,8 @@
 //! reason.
 
 use crate::process::{
-    Action, Answer, Blob, Call, Command, Ending, Grants, Json, Level, Limits, LogLine, Message, Micros, Payload, Pid,
-    Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target, Timestamp,
+    Action, Answer, Blob, CacheKey, Call, Command, Ending, Grants, Json, Level, Limits, LogLine, Message, Micros,
+    Payload, Pid, Placement, Problem, ProblemClass, Send, Sender, Spawn, Status, Tag, Target, Timestamp,
 };
 use crate::run::record::former_keys::FormerKey;
 use crate::run::{
@@ -128,8 +128,10 @@ fn grants() -> impl Strategy<Value = Grants> {
 }
 
 fn placement() -> impl Strategy<Value = Arc<Placement>> {
-    let parts = (name(), option::of(limits().prop_map(Arc::new)), option::of(grants()));
-    parts.prop_map(|(scope, limits, grants)| Placement { scope, limits, grants }.into())
+    let cache = (name(), name(), option::of(any::<u64>().prop_map(Micros)), any::<bool>());
+    let cache = cache.prop_map(|(key, of, ttl, if_pure)| Arc::new(CacheKey { key, of, ttl, if_pure }));
+    let parts = (name(), option::of(limits().prop_map(Arc::new)), option::of(grants()), option::of(cache));
+    parts.prop_map(|(scope, limits, grants, cache)| Placement { scope, limits, grants, cache }.into())
 }
 
 fn spawn() -> impl Strategy<Value = Spawn> {

@@ -23,8 +23,12 @@ fn root() -> Arc<dyn Program> {
                 1 => {
                     let mut child = spawn("say");
                     child.component = Some("other".into());
-                    child.placement =
-                        Some(Arc::new(crate::process::Placement { scope: "a/0/0".into(), limits: None, grants: None }));
+                    child.placement = Some(Arc::new(crate::process::Placement {
+                        scope: "a/0/0".into(),
+                        limits: None,
+                        grants: None,
+                        cache: None,
+                    }));
                     context.command(Action::Spawn(Box::new(child)));
                 }
                 2 => {

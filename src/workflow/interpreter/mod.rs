@@ -59,6 +59,7 @@
 //!   records, so they change only with [`VERSION`].
 
 mod blocks;
+mod cached;
 mod changes;
 mod outcome;
 pub mod progress;
@@ -172,6 +173,8 @@ pub struct Interpreter {
     /// The same for steps that its workflow does not have, kept for a run that repeats this one and
     /// has them.
     unknown_steps: BTreeMap<String, PriorStep>,
+    /// Steps that are run again on purpose: the cache is not asked for them.
+    fresh: BTreeSet<String>,
     /// Nodes that changed in this step.
     changed: BTreeSet<usize>,
     /// Items that failed in this step.
@@ -243,6 +246,7 @@ impl Interpreter {
             cancelled: None,
             prior: BTreeMap::new(),
             unknown_steps: BTreeMap::new(),
+            fresh: BTreeSet::new(),
             changed: BTreeSet::new(),
             failures: Vec::new(),
             budget: StepBudget::default(),
@@ -265,7 +269,11 @@ impl Interpreter {
                     return;
                 }
                 if let Some(key) = self.in_flight.remove(&tag) {
-                    self.answered(context, key, answer);
+                    if self.is_asking(key) {
+                        self.looked_up(context.now, key, &answer);
+                    } else {
+                        self.answered(context, key, answer);
+                    }
                 }
             }
             Event::Cancel { reason, .. } => self.cancel(context, reason),
@@ -313,8 +321,11 @@ impl Interpreter {
 
     /// Stops an attempt. Its answer still comes.
     fn stop(&self, context: &mut Context<'_>, tag: Tag) {
-        let Some((node, _)) = self.in_flight.get(&tag) else { return };
-        let action = match self.node(*node).action {
+        let Some(&key) = self.in_flight.get(&tag) else { return };
+        if self.stop_asking(context, key, tag) {
+            return;
+        }
+        let action = match self.node(key.0).action {
             super::plan::Action::Uses { .. } => Action::Stop(crate::process::Target::Child(tag)),
             _ => Action::Cancel(tag),
         };
@@ -328,7 +339,8 @@ impl Process for Interpreter {
             self.inputs = outcome::accept_inputs(&self.plan.inputs, &input, None)?;
             return Ok(());
         }
-        let RepeatInput { inputs, steps } = outcome::accept_repeated(&input)?;
+        let RepeatInput { inputs, steps, fresh } = outcome::accept_repeated(&input)?;
+        self.fresh = fresh;
         self.inputs = outcome::accept_inputs(&self.plan.inputs, &Payload::json(&inputs), None)?;
         self.prior = steps;
         Ok(())

@@ -19,6 +19,7 @@
 //!
 //! *Rejected*: `expose`. A query reads the whole state, so each change would write all of it again.
 
+pub use super::cached::CachedFrom;
 use super::state::{NodeState, Stage, Status};
 use super::{Interpreter, ItemKey};
 use crate::process::{Context, Json, Level, LogLine, Micros, Problem, Timestamp};
@@ -110,6 +111,15 @@ pub struct NodeProgress {
     /// The most turns that one item took, of a step with `repeat`.
     #[serde(skip_serializing_if = "is_none", default)]
     pub turns: u32,
+    /// Items and turns whose outcome came from the cache of steps.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub cached: usize,
+    /// Where the first of these came from.
+    #[serde(rename = "cached-from", skip_serializing_if = "Option::is_none", default)]
+    pub cached_from: Option<CachedFrom>,
+    /// Why outcomes of it were not kept, as far as is known: what the guest did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub uncached: Option<String>,
     /// Whether its result is taken over from the run that this one repeats.
     #[serde(rename = "taken-over", skip_serializing_if = "std::ops::Not::not", default)]
     pub taken_over: bool,
@@ -400,8 +410,8 @@ impl Interpreter {
     }
 
     fn progress_of(&self, index: usize) -> NodeProgress {
-        let NodeState { status, total, done, failed, attempts, turns, taken_over, error, running, .. } =
-            &self.nodes[index];
+        let state = &self.nodes[index];
+        let NodeState { status, total, done, failed, attempts, turns, taken_over, error, running, .. } = state;
         let node = self.node(index);
         let mut in_flight = 0;
         let mut waiting = 0;
@@ -437,6 +447,9 @@ impl Interpreter {
             deadline_pauses: deadline.is_some() && matches!(node.action, Action::Call { .. }),
             attempts: *attempts,
             turns: *turns,
+            cached: state.cached,
+            cached_from: state.cached_from.clone(),
+            uncached: None,
             taken_over: *taken_over,
             error: error.clone(),
         }
@@ -482,6 +495,7 @@ fn text_of(progress: &NodeProgress, is_list: bool) -> String {
     if is_list && progress.total > 0 {
         let _ = write!(text, ", {}", progress.items());
     }
+    text.push_str(&super::cached::in_words(progress));
     let signals = progress.waits.iter().map(|wait| wait.cause.signals()).find(|names| !names.is_empty());
     if let Some(names) = signals {
         let _ = write!(text, ", waits for signal {}", names.join(" or "));

@@ -17,6 +17,11 @@
 //! A step that runs again has the number in its keys that the next attempt would have had: a higher
 //! one if an attempt is known not to have happened, the same if one may have. [`FormerKeys`] tells
 //! which of these keys are used again.
+//!
+//! # Cache
+//! A step that runs again may find its outcome in the cache of steps, as in any run. The step that
+//! was named in the request does not ask it, nor do steps within it: somebody wants it to run. What
+//! it gives is kept all the same.
 
 use super::changes::SameWorkflows;
 use super::outcome::accept_inputs;
@@ -217,6 +222,8 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
         is_new: repeating.new_keys,
     };
     let prior = comparison.prior(&reasons);
+    let fresh = from.map(|index| repeating.plan.nodes[index].id.to_string());
+    let fresh = fresh.into_iter().chain(interpreter.fresh.iter().cloned()).collect();
     let steps = (0..reasons.len()).map(|index| comparison.fate(index, &reasons, &prior, &keys)).collect();
     let is_gone = |node: &&Arc<Node>| repeating.plan.node(&node.id).is_none();
     let gone = former.plan.nodes.iter().filter(is_gone);
@@ -227,7 +234,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
     Ok(Repetition {
         signals: signals.map(|signal| signal.name).collect(),
         gone: gone.collect(),
-        input: RepeatInput { inputs, steps: prior },
+        input: RepeatInput { inputs, steps: prior, fresh },
         former_keys: keys.former,
         steps,
     })

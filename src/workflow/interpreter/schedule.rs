@@ -185,9 +185,12 @@ impl Interpreter {
                 self.budget.spend(with.expressions().max(1));
                 let limits = [context.init.limits.payload_bytes, node.limits.payload_bytes];
                 let limit = limits.into_iter().fold(super::STEP_BYTES_MAX as u64, u64::min);
-                self.input(key, with, limit).map(|input| {
+                self.input(key, with, limit).and_then(|input| {
+                    let cache = self.item_cache(key, &input)?;
                     self.insert(key, input, Stage::Queued);
+                    self.item(key).cache = cache;
                     self.running(index).queued.insert(item);
+                    Ok(())
                 })
             }
             Action::Steps(_) | Action::Switch(_) | Action::All(_) => {
@@ -218,6 +221,7 @@ impl Interpreter {
             deadline: None,
             until: None,
             wait: None,
+            cache: None,
             origin: None,
             expected: None,
         };
@@ -255,8 +259,11 @@ impl Interpreter {
         parse_duration(text).map_err(bad)
     }
 
-    /// Begins an attempt of an item that is queued.
+    /// Begins an attempt of an item that is queued, unless the cache may have its outcome.
     fn launch(&mut self, context: &mut Context<'_>, key: ItemKey) {
+        if self.look_up(context, key) {
+            return;
+        }
         let node = Arc::clone(self.node(key.0));
         let kept = self.item(key).retained();
         self.retained -= kept;
@@ -272,6 +279,7 @@ impl Interpreter {
             scope: format!("{}/{number}", self.key_path(key)).into(),
             limits: Some(Arc::clone(&node.limits)),
             grants: Some(node.grants.clone()),
+            cache: self.item(key).cache.as_ref().map(|cache| Arc::clone(&cache.key)),
         });
         let size = input.size();
         let tag = context.command(match &node.action {

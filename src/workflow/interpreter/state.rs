@@ -1,7 +1,8 @@
 //! The state of each node.
 
+use super::cached::ItemCache;
 use super::outcome::Origin;
-use super::progress::Wait;
+use super::progress::{CachedFrom, Wait};
 use super::taken_over::{EndedItems, PriorStep};
 use super::timers::TimerKey;
 use crate::process::{Payload, Problem, Tag, Timestamp};
@@ -85,6 +86,10 @@ pub(super) struct NodeState {
     pub(super) last_line: Option<Box<str>>,
     /// The most turns that an item took, of a step with `repeat`.
     pub(super) turns: u32,
+    /// Items and turns whose outcome came from the cache.
+    pub(super) cached: usize,
+    /// Where the first of these came from.
+    pub(super) cached_from: Option<CachedFrom>,
     /// Whether a line was written of it.
     pub(super) is_told: bool,
     /// Items whose failures were reported.
@@ -113,6 +118,8 @@ impl NodeState {
             taken_over: false,
             last_line: None,
             turns: 0,
+            cached: 0,
+            cached_from: None,
             is_told: false,
             failures_reported: 0,
         }
@@ -200,6 +207,8 @@ pub(super) struct Item {
     pub(super) turn: u32,
     /// Whether it waits for its next turn.
     pub(super) is_between: bool,
+    /// What it has of the cache, if its step has one.
+    pub(super) cache: Option<Box<ItemCache>>,
     /// The step within it that the attempt failed at.
     pub(super) origin: Option<Box<Origin>>,
     /// What it waits for, if that is the first of several things.

@@ -23,6 +23,9 @@ pub struct RepeatInput {
     pub inputs: Value,
     /// The results of the former run's steps, by their ids.
     pub steps: BTreeMap<String, PriorStep>,
+    /// Steps that are run again on purpose: the cache is not asked for them.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
+    pub fresh: BTreeSet<String>,
 }
 
 /// The result of a step of the former run.

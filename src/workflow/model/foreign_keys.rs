@@ -143,6 +143,17 @@ pub(super) const RETRY: ForeignKeys = &[
     ),
 ];
 
+/// In `cache`.
+pub(super) const CACHE: ForeignKeys = &[
+    (
+        &["time", "expires", "expiry", "expire", "max-age", "age", "duration", "for", "lifetime", "seconds"],
+        "how long an outcome may be used goes under `ttl`: ttl: 1h",
+    ),
+    (&["keys", "hash", "id", "by", "name", "prefix"], "what an outcome is found by goes under `key`"),
+    (&["restore-keys", "path", "paths", "policy", "scope"], "the outcome of a step is kept, not files"),
+    (&["auto", "enabled", "mode"], "write `cache: auto` for what depends on the input alone"),
+];
+
 /// In `repeat`.
 pub(super) const REPEAT: ForeignKeys = &[
     (

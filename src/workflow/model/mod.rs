@@ -12,6 +12,7 @@
 
 mod action;
 mod block;
+mod cache;
 mod concurrency;
 mod durations;
 mod fields;
@@ -36,6 +37,7 @@ mod when;
 
 use super::syntax::{Node, Span};
 use crate::process::Micros;
+pub use cache::Cache;
 pub use concurrency::Concurrency;
 pub(crate) use durations::FORMS as DURATION_FORMS;
 pub use durations::{millis, parse_duration, parse_time, write_duration};
@@ -50,6 +52,7 @@ pub(crate) use script::INLINE;
 pub use script::{InlineScript, ScriptLanguage};
 pub use several::PARTS_MAX;
 pub(crate) use step::ENTRY_DEFAULT;
+pub(crate) use values::parse_size;
 
 /// Most steps of a workflow. Arbitrary.
 pub const STEPS_MAX: usize = 1_000;
@@ -247,6 +250,8 @@ pub struct Step {
     pub retry: Option<Retry>,
     /// `repeat`: how often it runs.
     pub repeat: Option<Repeat>,
+    /// `cache`: whether its outcomes are used again.
+    pub cache: Option<Cache>,
     /// Time limit of one attempt at one item.
     pub timeout: Option<Micros>,
     /// `continue-on-error`: its failure counts as success for other steps.

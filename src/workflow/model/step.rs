@@ -2,6 +2,7 @@
 
 use super::action::read_action;
 use super::block::BlockPlace;
+use super::cache::{check_cache, read_cache};
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text, texts};
 use super::foreign_keys;
 use super::names::check_name;
@@ -38,6 +39,7 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
         "with",
         "retry",
         "repeat",
+        "cache",
         "timeout",
         "continue-on-error",
         "limits",
@@ -45,7 +47,6 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
     ],
     later: &[
         ("compensate", "until then, write a step that undoes it: needs: [ this-step ], when: failed"),
-        ("cache", "until then, `retry` and `fork` reuse the results of a run"),
         (
             "secrets",
             "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
@@ -64,6 +65,7 @@ pub(super) const ONLY_WITH: &[(&str, &[&str])] = &[
     ("retry", &["uses", "script", "call", "steps", "switch", "workflow"]),
     ("timeout", &["uses", "script", "call", "steps", "switch", "workflow"]),
     ("allow", &["uses", "script", "call"]),
+    ("cache", &["uses", "script", "call"]),
     ("outputs", &["steps"]),
 ];
 
@@ -96,6 +98,10 @@ pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, probl
     let when = fields.get("when").and_then(|node| read_when(node, problems)).unwrap_or_default();
     let retry = fields.get("retry").and_then(|node| read_retry(node, problems));
     let repeat = fields.get("repeat").and_then(|node| read_repeat(node, problems));
+    let cache = fields.get("cache").and_then(|node| read_cache(node, problems));
+    if let (Some(cache), Some(action)) = (&cache, &action) {
+        check_cache(cache, action, problems);
+    }
     let timeout = fields.get("timeout").and_then(|node| duration(node, "timeout", problems));
     let continue_on_error = fields.get("continue-on-error");
     let continue_on_error = continue_on_error.and_then(|node| boolean(node, "continue-on-error", problems));
@@ -115,6 +121,7 @@ pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, probl
         with: fields.get("with").cloned(),
         retry,
         repeat,
+        cache: cache.map(|cache| cache.value),
         timeout,
         continue_on_error: continue_on_error.unwrap_or(false),
         limits,

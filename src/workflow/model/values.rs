@@ -73,6 +73,11 @@ fn in_our_units(text: &str, unit: Unit) -> Option<String> {
     (!number.is_empty()).then(|| format!("{number}{name}"))
 }
 
+/// Reads a size as in a file: `64MiB`.
+pub(crate) fn parse_size(text: &str) -> Option<u64> {
+    with_unit(text, SIZES)
+}
+
 /// Reads the value of a limit.
 pub(crate) fn quantity(node: &Node, unit: Unit, what: &str, problems: &mut Diagnostics) -> Option<u64> {
     let text = node.as_scalar().map_or("", |scalar| scalar.text.as_str());

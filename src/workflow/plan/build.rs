@@ -8,8 +8,8 @@ use super::hints;
 use super::references::{ExpressionSite, KnownNames, ListNames, unknown_need};
 use super::template::Template;
 use super::{
-    Action, Block, Case, ChildWorkflow, Node, PLAN_VERSION, Plan, Repeat, calls, components, concurrency, schedules,
-    waits,
+    Action, Block, Cache, Case, ChildWorkflow, Node, PLAN_VERSION, Plan, Repeat, cache, calls, components, concurrency,
+    schedules, waits,
 };
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
@@ -166,6 +166,7 @@ struct StepTemplates {
     condition: Option<Template>,
     for_each: Option<Template>,
     repeat: Option<Repeat>,
+    cache: Option<Cache>,
 }
 
 /// Reads all templates of a step and adds its dependencies. `None` if one of them has a problem.
@@ -222,6 +223,7 @@ fn read_step<'a>(
             .map(|(with, (at, child))| Action::Workflow { workflow: at, with, stores: child.stores }),
     };
     let repeat = step.repeat.as_ref().map(|repeat| read_repeat(repeat, templates, each));
+    let cache = cache::read(step.cache.as_ref(), templates, each);
     add_edges(index, step, templates, list);
     if step.when != When::Succeeded && list.edges.of(index).is_empty() {
         let message = format!("`{}` depends on no step, so its `when` has no effect", step.id.value);
@@ -229,7 +231,8 @@ fn read_step<'a>(
         templates.problems.push(problem.hint("name the steps that it reacts to: needs: [ … ]"));
     }
     let repeat = if let Some(read) = repeat { Some(read?) } else { None };
-    Some(StepTemplates { action: action?, condition: transpose(condition)?, for_each: transpose(for_each)?, repeat })
+    let (condition, for_each) = (transpose(condition)?, transpose(for_each)?);
+    Some(StepTemplates { action: action?, condition, for_each, repeat, cache: cache? })
 }
 
 /// `None` if there is a part that has a problem.
@@ -323,7 +326,7 @@ fn make_node(
     needs: Vec<usize>,
     (workflow, in_file): (&Workflow, InFile<'_>),
 ) -> Node {
-    let StepTemplates { action, condition, for_each, repeat } = parts;
+    let StepTemplates { action, condition, for_each, repeat, cache } = parts;
     let mut limits = Limits::default();
     workflow.defaults.limits.apply(&mut limits);
     if let model::Action::Uses { component, .. } = &step.action
@@ -349,6 +352,7 @@ fn make_node(
         for_each,
         retry: step.retry.or(defaults.and_then(|defaults| defaults.retry)).filter(|retry| acts && retry.max > 0),
         repeat,
+        cache,
         timeout: step.timeout.or(defaults.and_then(|defaults| defaults.timeout)).filter(|_| acts),
         continue_on_error: step.continue_on_error,
         limits: Arc::new(limits),

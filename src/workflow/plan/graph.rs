@@ -45,6 +45,7 @@ pub(super) fn describe(plan: &Plan, node: &Node) -> String {
         Action::Switch(cases) => format!("switch, {} cases", cases.len()),
     };
     let action = if node.repeat.is_some() { format!("{action}, repeated") } else { action };
+    let action = if node.cache.is_some() { format!("{action}, cached") } else { action };
     if node.for_each.is_some() { format!("{action}, for each") } else { action }
 }
 

@@ -18,6 +18,7 @@
 mod action;
 mod arguments;
 mod build;
+mod cache;
 mod calls;
 mod children;
 mod components;
@@ -43,6 +44,7 @@ use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
 use crate::workflow::schedule::ScheduleSpec;
 pub use action::{Action, Part};
+pub use cache::Cache;
 pub use children::{WORKFLOW_FILES_BYTES_MAX, WORKFLOW_FILES_MAX, WORKFLOW_FILES_STEPS_MAX};
 pub use concurrency::Concurrency;
 pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, Unchecked, Unusable};
@@ -190,6 +192,9 @@ pub struct Node {
     /// How often it runs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub repeat: Option<Repeat>,
+    /// Which of its outcomes are used again by others.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cache: Option<Cache>,
     /// Time limit of one attempt at one item.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub timeout: Option<Micros>,
@@ -234,7 +239,8 @@ impl Node {
     /// Its templates, without those of steps within it.
     pub(in crate::workflow) fn templates(&self) -> impl Iterator<Item = &Template> {
         let repeat = self.repeat.iter().flat_map(|repeat| repeat.until.iter().chain(&repeat.while_true));
-        self.condition.iter().chain(&self.for_each).chain(repeat).chain(self.action.templates())
+        let cache = self.cache.iter().filter_map(Cache::key);
+        self.condition.iter().chain(&self.for_each).chain(repeat).chain(cache).chain(self.action.templates())
     }
 }
 

@@ -3,7 +3,7 @@
 //! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest covers; it may change
 //! with each release.
 
-use super::{Action, Block, Case, ChildWorkflow, Node, Part, Plan, Repeat, Template};
+use super::{Action, Block, Cache, Case, ChildWorkflow, Node, Part, Plan, Repeat, Template};
 use crate::workflow::model::{Input, Inputs, LIMITS, When, millis};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -112,6 +112,15 @@ fn repeat_view(Repeat { until, while_true, max, delay }: &Repeat) -> Value {
     json!({ "until": condition(until), "while": condition(while_true), "max": max, "delay-ms": millis(*delay) })
 }
 
+fn cache_view(cache: &Cache) -> Value {
+    match cache {
+        Cache::Auto => json!("auto"),
+        Cache::Kept { ttl, key } => {
+            json!({ "ttl-ms": ttl.map(millis), "key": key.as_ref().map_or(Value::Null, Template::to_value) })
+        }
+    }
+}
+
 impl Plan {
     /// A list of steps, each after its dependencies.
     fn steps(&self, nodes: &[Arc<Node>], order: &[usize], stages: &[usize]) -> Vec<Value> {
@@ -204,6 +213,9 @@ impl Plan {
         });
         if let Some(repeat) = &node.repeat {
             step["repeat"] = repeat_view(repeat);
+        }
+        if let Some(cache) = &node.cache {
+            step["cache"] = cache_view(cache);
         }
         step["continue-on-error"] = json!(node.continue_on_error);
         step["limits"] = match node.action {

@@ -70,6 +70,7 @@ fn node(step: &Step, part: &model::Part, read: Part, timeout: &Option<Template>)
         retry: None,
         repeat: None,
         timeout: None,
+        cache: None,
         continue_on_error: false,
         limits: Arc::new(Limits::default()),
         grants: Grants::default(),

@@ -8,6 +8,7 @@ use crate::cli::report::units::exact_duration;
 use crate::cli::table::{clock, moment, rfc3339};
 use crate::cli::terminal::{Terminal, printable, printable_json, quoted, unwritable};
 use crate::host::RunProjection;
+use crate::process::handler::CACHE;
 use crate::process::{Action, Answer, Ending, Pid, Status, Tag, Timestamp};
 use crate::run::{Decided, Decision, News, Record, RunVersion};
 use crate::workflow::diagnostics::closest;
@@ -303,6 +304,7 @@ fn decided(decided: &Decided, name: &dyn Fn(Pid) -> String) -> String {
                 spawn.placement.as_ref().map_or_else(String::new, |placement| format!(" for {}", placement.scope));
             format!("{tag}: starts {}{place} with {}", spawn.entry, shown(&spawn.input))
         }
+        Action::Call(call) if *call.handler == *CACHE => format!("{tag}: asks the cache of steps"),
         Action::Call(call) => {
             let timeout = call.timeout.map(|timeout| format!(", at most {}", exact_duration(timeout.into())));
             format!("{tag}: calls {} with {}{}", call.handler, shown(&call.args), timeout.unwrap_or_default())

@@ -25,7 +25,7 @@ fn line_of(level: Level) -> LogLine {
 
 fn placement_of() -> Arc<Placement> {
     let grants = Grants(Arc::new([("http".to_owned(), vec!["GET https://a.b".to_owned()])].into()));
-    Arc::new(Placement { scope: "step/3/0".into(), limits: Some(Arc::default()), grants: Some(grants) })
+    Arc::new(Placement { scope: "step/3/0".into(), limits: Some(Arc::default()), grants: Some(grants), cache: None })
 }
 
 fn actions() -> Vec<Action> {

@@ -152,6 +152,10 @@ fn prepare(command: &Arguments, session: &mut Session) -> Result<(Host, Workflow
             )),
         }
     }
+    if let Some(folder) = command.target.data.folder() {
+        // What a run leaves for others does not depend on whether it is durable.
+        builder = builder.step_cache(command.host.cached.caching(Some(&folder)));
+    }
     let host = builder.build()?;
     command.host.check(&host, &mut warnings);
     let workflow = load_file(&host, &command.file)?;

@@ -3,7 +3,7 @@
 
 use crate::guest::context::{Context, settle};
 use crate::guest::problem::Breach;
-use crate::process::{self, Json, NUMBER_MAX, Problem, problem::kind};
+use crate::process::{self, Influences, Json, NUMBER_MAX, Problem, problem::kind};
 use std::borrow::Cow;
 use std::sync::Arc;
 use wasmtime::StoreContextMut;
@@ -97,7 +97,11 @@ async fn whoami(mut store: StoreContextMut<'_, Context>) -> wasmtime::Result<(Id
     refuse_while_loading(&store, "its identity")?;
     store.data_mut().count_host_call();
     settle(&mut store).await?;
-    let context = store.data();
+    let context = store.data_mut();
+    if context.init().is_anonymous {
+        return Ok((Identity { run: Arc::default(), pid: 0, next_tag: context.next_tag().0 },));
+    }
+    context.influenced(Influences::IDENTITY);
     let (run, pid, next_tag) = (Arc::clone(&context.init().run), context.init().pid.0, context.next_tag().0);
     Ok((Identity { run, pid, next_tag },))
 }
@@ -105,7 +109,7 @@ async fn whoami(mut store: StoreContextMut<'_, Context>) -> wasmtime::Result<(Id
 async fn now(mut store: StoreContextMut<'_, Context>) -> wasmtime::Result<(u64,)> {
     store.data_mut().count_host_call();
     settle(&mut store).await?;
-    Ok((store.data().now().0,))
+    Ok((store.data_mut().now().0,))
 }
 
 /// Writes a line, or counts it as dropped if the step has no room for it.

@@ -51,6 +51,7 @@ impl Rebuild {
             limits: Arc::clone(&known.limits),
             grants: known.grants.clone(),
             next_tag,
+            is_anonymous: known.is_anonymous,
         };
         if self.retaining {
             let past = History { program: Arc::clone(program), init, steps: VecDeque::new() };

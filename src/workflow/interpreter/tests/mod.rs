@@ -131,6 +131,7 @@ impl World {
             limits: Arc::new(limits),
             grants: Grants::default(),
             next_tag: Tag(1),
+            is_anonymous: false,
         };
         let body = Native::new(interpreter, init);
         let mut world = Self {

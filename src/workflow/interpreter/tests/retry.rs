@@ -3,7 +3,11 @@
 use super::*;
 
 fn given(inputs: Value, steps: impl IntoIterator<Item = (&'static str, PriorStep)>) -> RepeatInput {
-    RepeatInput { inputs, steps: steps.into_iter().map(|(id, given)| (id.to_owned(), given)).collect() }
+    RepeatInput {
+        inputs,
+        steps: steps.into_iter().map(|(id, given)| (id.to_owned(), given)).collect(),
+        ..Default::default()
+    }
 }
 
 fn succeeded(output: Value) -> PriorStep {

@@ -2,7 +2,7 @@
 
 use super::settings::{LIMITS, RETRY};
 use super::{Keys, Shape, Word};
-use crate::workflow::model::{PARALLEL_MAX, TURNS_MAX, action, block, repeat, script, step, wait, when};
+use crate::workflow::model::{PARALLEL_MAX, TURNS_MAX, action, block, cache, repeat, script, step, wait, when};
 
 pub(crate) static STEP: Keys = Keys {
     required: &["id"],
@@ -54,6 +54,12 @@ const WORDS: &[Word] = &[
         "repeat",
         "Turns of the step: `{ until, while, max, delay }`; by default one turn.",
         Shape::Keys(|| &REPEAT),
+    ),
+    Word::new(
+        "cache",
+        "Uses the outcomes of earlier runs: `auto` those of a guest that depend on its input alone; `{ ttl, key }` any, by \
+         the author's word.",
+        Shape::Either(&[Shape::Words(|| vec!["auto"]), Shape::Keys(|| &CACHE)]),
     ),
     Word::new(
         "wait",
@@ -182,6 +188,15 @@ static REPEAT: Keys = Keys {
         ],
     )
 };
+
+static CACHE: Keys = Keys::new(
+    "cache",
+    &cache::KEYS,
+    &[
+        Word::new("ttl", "How old an outcome may be; by default of any age.", Shape::Duration),
+        Word::new("key", "What it is found by; by default the input, or the arguments of a call.", Shape::Text),
+    ],
+);
 
 static SCRIPT: Keys = Keys {
     exactly_one: script::KEYS.known,

@@ -169,6 +169,10 @@ enum Unseen {
 }
 
 const UNSEEN: &[(&str, Unseen)] = &[
+    ("a-cache-auto-of-a-call", Unseen::BetweenParts),
+    ("a-cache-key-that-reads-what-is-not-there", Unseen::InText),
+    ("a-cache-of-the-store", Unseen::BetweenParts),
+    ("a-cache-with-nothing-in-it", Unseen::BetweenParts),
     ("a-component-without-a-path", Unseen::Host),
     ("a-condition-that-sets", Unseen::InText),
     ("a-cycle-inside", Unseen::BetweenParts),
