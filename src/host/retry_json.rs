@@ -23,6 +23,7 @@ impl PreparedRetry {
                     RerunReason::Changed(keys) => json!({ "kind": "changed", "keys": keys }),
                     RerunReason::Inputs(names) => json!({ "kind": "inputs", "inputs": names }),
                     RerunReason::Store => json!({ "kind": "store" }),
+                    RerunReason::Undone => json!({ "kind": "undone" }),
                     RerunReason::New => json!({ "kind": "new" }),
                 };
             }

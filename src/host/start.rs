@@ -230,7 +230,11 @@ pub(super) fn spec(
         root,
         entry: "run".into(),
         input,
-        limits: Limits { payload_bytes: RUN_PAYLOAD_BYTES_MAX, ..Limits::default() },
+        limits: Limits {
+            payload_bytes: RUN_PAYLOAD_BYTES_MAX,
+            grace: workflow.plan.grace().unwrap_or(Limits::default().grace),
+            ..Limits::default()
+        },
         grants: workflow.plan.grants(),
         bounds: Bounds::default(),
         programs: (*workflow.programs).clone(),

@@ -123,6 +123,13 @@ fn describe(plan: &Plan) -> String {
     }
     out.push_str("\nsteps, each after what it needs\n");
     list(&mut out, plan, &plan.nodes, &plan.order, "  ", width);
+    for (occasion, block) in &plan.on {
+        let _ = writeln!(out, "\non {}", occasion.key());
+        block_lines(&mut out, plan, block, "  ");
+    }
+    if let Some(grace) = plan.grace() {
+        let _ = writeln!(out, "\na cancelled run has {} to end", write_duration(grace));
+    }
     if !plan.outputs.is_empty() {
         out.push_str("\noutputs\n");
         for (name, value) in &plan.outputs {
@@ -148,6 +155,10 @@ fn list(out: &mut String, plan: &Plan, nodes: &[Arc<Node>], order: &[usize], mar
         let _ = writeln!(out, "{margin}{:width$}  {}", node.id, lines.next().unwrap_or_default());
         for line in lines {
             let _ = writeln!(out, "{margin}{:width$}    {line}", "");
+        }
+        if let Some(undo) = &node.compensate {
+            let _ = writeln!(out, "{margin}{:width$}    undone, if the run does not complete, by", "");
+            block_lines(out, plan, &undo.block, &format!("{margin}{:width$}      ", ""));
         }
         let within = format!("{margin}  ");
         match &node.action {
@@ -238,6 +249,13 @@ fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
         lines.push(format!("with {}", shown(with)));
     }
     attempts(node, &mut lines);
+    if let Some(repeat) = &node.repeat {
+        let delay =
+            if repeat.delay.0 == 0 { String::new() } else { format!(", {} apart", write_duration(repeat.delay)) };
+        let until = repeat.until.as_ref().map(|one| format!(" until {}", shown(one)));
+        let until = until.or_else(|| repeat.while_true.as_ref().map(|one| format!(" while {}", shown(one))));
+        lines.push(format!("repeated{}, at most {} turns{delay}", until.unwrap_or_default(), repeat.max));
+    }
     lines.extend(node.cache.as_ref().map(cached));
     if node.continue_on_error {
         lines.push("continues on error: its failure counts as success".to_owned());

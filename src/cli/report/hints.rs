@@ -228,6 +228,7 @@ mod tests {
             continue_on_error: false,
             limits: std::sync::Arc::default(),
             grants: crate::process::Grants::default(),
+            compensate: None,
         }
     }
 

@@ -100,6 +100,7 @@ fn reason(why: &RerunReason) -> String {
         RerunReason::Changed(keys) => format!("changed: {}", keys.join(", ")),
         RerunReason::Inputs(names) => format!("changed inputs: {}", names.join(", ")),
         RerunReason::Store => "it may have written to kv, which starts empty".to_owned(),
+        RerunReason::Undone => "it was undone".to_owned(),
         RerunReason::New => "a new step".to_owned(),
     }
 }

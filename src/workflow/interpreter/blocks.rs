@@ -7,6 +7,7 @@
 use super::outcome::{Origin, accept_inputs};
 use super::progress::FAILURES_REPORTED_MAX;
 use super::state::{NodeState, Stage, Status};
+use super::undo::{Seen, Undo};
 use super::{Interpreter, ItemKey, WORKFLOW_DEPTH_MAX, kind};
 use crate::process::{Answer, Context, Problem, ProblemClass, Tag, problem};
 use crate::workflow::expression::Size;
@@ -27,7 +28,7 @@ const NODE_SIZE: Size = Size { bytes: 512, values: 4 };
 const RECORDED_LEVELS_MAX: usize = 32;
 
 /// Steps that began together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct BlockState {
     /// Where its nodes are.
     base: usize,
@@ -51,6 +52,24 @@ pub(super) struct BlockState {
     /// The number of workflows that it is within, and of blocks.
     depth: usize,
     level: usize,
+    /// Why it runs, if it follows the steps of the workflow.
+    pub(super) after: Option<AfterBlock>,
+}
+
+/// A block that follows the steps of the workflow.
+#[derive(Debug)]
+pub(super) enum AfterBlock {
+    /// Steps below `on`.
+    On(Arc<Block>),
+    /// What undoes a success, and what it sees.
+    Undo(Box<Undo>, Box<Seen>),
+}
+
+impl AfterBlock {
+    /// The order of its nodes. What undoes a success is one node.
+    fn order(&self) -> &[usize] {
+        if let Self::On(block) = self { &block.order } else { &[0] }
+    }
 }
 
 /// What the steps of a workflow that a step runs see of it.
@@ -62,6 +81,11 @@ pub(super) struct ChildScope {
 }
 
 impl BlockState {
+    /// A block that follows the steps of the workflow.
+    pub(super) fn after(after: AfterBlock, path: String, keys: String, is_of_list: bool) -> Self {
+        Self { path, keys, is_of_list, after: Some(after), ..Self::default() }
+    }
+
     fn nodes(&self) -> Range<usize> {
         self.base..self.base + self.len
     }
@@ -114,20 +138,7 @@ impl Interpreter {
     /// The block of the workflow itself.
     pub(super) fn root(plan: &Plan) -> (Blocks, Vec<NodeState>) {
         let nodes = nodes_of(&plan.nodes, 0, ROOT);
-        let root = BlockState {
-            base: 0,
-            len: nodes.len(),
-            of: None,
-            ended: 0,
-            is_halted: false,
-            is_of_list: false,
-            path: String::new(),
-            keys: String::new(),
-            kept: Size::default(),
-            child: None,
-            depth: 0,
-            level: 0,
-        };
+        let root = BlockState { len: nodes.len(), ..BlockState::default() };
         (Blocks { all: BTreeMap::from([(ROOT, root)]), free: BTreeMap::new(), next: ROOT + 1 }, nodes)
     }
 
@@ -184,6 +195,35 @@ impl Interpreter {
         }
         self.check_room(kept)?;
         self.retained += kept;
+        let is_list = self.node(key.0).for_each.is_some();
+        let is_repeated = self.node(key.0).repeat.is_some();
+        let item = if is_list { format!("[{}]", key.1) } else { String::new() };
+        let number = self.item(key).known_failures;
+        let outer = self.block(key.0);
+        let (depth, level) = (outer.depth + usize::from(child.is_some()), outer.level + 1);
+        let state = BlockState {
+            of: Some((key, Arc::clone(block))),
+            is_of_list: is_list || is_repeated || self.block(key.0).is_of_list,
+            path: format!("{}{item}.", self.path(key.0)),
+            keys: format!("{}/{number}/", self.key_path(key)),
+            kept,
+            child,
+            depth,
+            level,
+            ..BlockState::default()
+        };
+        let place = self.place_block(block, state);
+        self.item(key).stage = Stage::Inside(place);
+        if let Some(prior) = self.prior_within(key) {
+            self.take_over_in(place, &prior);
+            let range = self.nodes_in(place);
+            self.ready.retain(|index| !range.contains(index) || self.nodes[*index].status == Status::Waiting);
+        }
+        Ok(())
+    }
+
+    /// Gives the nodes of a block their places, and lets them begin.
+    pub(super) fn place_block(&mut self, block: &Block, mut state: BlockState) -> usize {
         let len = block.nodes.len();
         let free = self.blocks.free.get_mut(&len).and_then(Vec::pop);
         let base = free.unwrap_or(self.nodes.len());
@@ -195,26 +235,7 @@ impl Interpreter {
         } else {
             self.nodes.splice(base..base + len, nodes);
         }
-        let is_list = self.node(key.0).for_each.is_some();
-        let is_repeated = self.node(key.0).repeat.is_some();
-        let item = if is_list { format!("[{}]", key.1) } else { String::new() };
-        let number = self.item(key).known_failures;
-        let outer = self.block(key.0);
-        let (depth, level) = (outer.depth + usize::from(child.is_some()), outer.level + 1);
-        let state = BlockState {
-            base,
-            len,
-            of: Some((key, Arc::clone(block))),
-            ended: 0,
-            is_halted: false,
-            is_of_list: is_list || is_repeated || self.block(key.0).is_of_list,
-            path: format!("{}{item}.", self.path(key.0)),
-            keys: format!("{}/{number}/", self.key_path(key)),
-            kept,
-            child,
-            depth,
-            level,
-        };
+        (state.base, state.len) = (base, len);
         if !state.is_of_list {
             self.changed.extend(state.nodes());
         }
@@ -223,13 +244,19 @@ impl Interpreter {
             self.finishing.insert(place);
         }
         self.blocks.all.insert(place, state);
-        self.item(key).stage = Stage::Inside(place);
-        if let Some(prior) = self.prior_within(key) {
-            self.take_over_in(place, &prior);
-            let range = self.nodes_in(place);
-            self.ready.retain(|index| !range.contains(index) || self.nodes[*index].status == Status::Waiting);
+        place
+    }
+
+    /// Removes a block whose nodes have all ended, or are of no interest any more.
+    pub(super) fn remove_block(&mut self, place: usize) -> BlockState {
+        let state = self.blocks.all.remove(&place).expect("invariant: a block is removed once");
+        self.retained -= state.kept;
+        for index in state.nodes() {
+            let node = Arc::clone(self.node(index));
+            self.nodes[index] = NodeState { status: Status::Cancelled, ..NodeState::new(node, ROOT) };
         }
-        Ok(())
+        self.blocks.free.entry(state.len).or_default().push(state.base);
+        state
     }
 
     /// Counts the end of a node in its block.
@@ -251,7 +278,7 @@ impl Interpreter {
     /// Ends a block whose nodes have all ended, and so the attempt at its item.
     pub(super) fn finish_block(&mut self, context: &mut Context<'_>, place: usize) {
         let state = self.blocks.get(place);
-        let Some((key, block)) = state.of.clone() else { return };
+        let Some((key, block)) = state.of.clone() else { return self.finish_after(context, place) };
         let is_halted = state.is_halted;
         let outcome = match self.first_failed(place) {
             _ if is_halted => Ok(Value::Null),
@@ -270,16 +297,10 @@ impl Interpreter {
         };
         let all = outcome.is_err() && self.nodes[key.0].failures_reported < FAILURES_REPORTED_MAX;
         self.report_ended(context, place, all);
-        if is_halted || outcome.is_err() {
+        if is_halted || outcome.is_err() || self.holds_undos(place) {
             self.record_within(key, place);
         }
-        let state = self.blocks.all.remove(&place).expect("invariant: seen above");
-        self.retained -= state.kept;
-        for index in state.nodes() {
-            let node = Arc::clone(self.node(index));
-            self.nodes[index] = NodeState { status: Status::Cancelled, ..NodeState::new(node, ROOT) };
-        }
-        self.blocks.free.entry(state.len).or_default().push(state.base);
+        self.remove_block(place);
         self.block_ended(context, key, is_halted, outcome);
     }
 
@@ -377,7 +398,11 @@ impl Interpreter {
     /// The nodes of a block, in the plan's order, whose failure is that of the block.
     pub(super) fn failed_nodes(&self, place: usize) -> impl Iterator<Item = usize> {
         let state = self.blocks.get(place);
-        let order = state.of.as_ref().map_or(&self.plan.order, |(_, block)| &block.order);
+        let order = match (&state.of, &state.after) {
+            (Some((_, block)), _) => &block.order[..],
+            (None, Some(after)) => after.order(),
+            (None, None) => &self.plan.order,
+        };
         order
             .iter()
             .map(|index| state.base + index)
@@ -385,7 +410,7 @@ impl Interpreter {
     }
 
     /// The failure of a node, and where it comes from.
-    fn origin_of(&self, index: usize) -> (Problem, Option<Box<Origin>>) {
+    pub(super) fn origin_of(&self, index: usize) -> (Problem, Option<Box<Origin>>) {
         let failure = self.nodes[index].failure.as_ref().expect("invariant: a failed node has a failure");
         let origin = failure.origin.clone().unwrap_or_else(|| {
             Box::new(Origin {

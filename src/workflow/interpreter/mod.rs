@@ -58,6 +58,7 @@
 //! - **I7** The texts of its problems are data like its commands: a replay compares them with the
 //!   records, so they change only with [`VERSION`].
 
+mod after;
 mod blocks;
 mod cached;
 mod changes;
@@ -74,12 +75,14 @@ mod taken_over;
 mod tests;
 mod timers;
 mod turns;
+mod undo;
 
 use super::expression::{Jq, Meter, Size};
 use super::plan::Plan;
 use crate::process::{
     Action, Body, Context, Event, Native, Payload, Problem, Process, ProcessInit, Program, Status as StepStatus, Tag,
 };
+use after::After;
 use blocks::{Blocks, ROOT};
 pub use repeat::{FormerRun, ItemKeys, RepeatError, RepeatOptions, Repetition, Rerun, RerunReason, StepFate, repeat};
 use serde_json::{Value, json};
@@ -88,7 +91,8 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 pub use taken_over::{PriorStep, RETRY, RepeatInput};
-use timers::Timers;
+use timers::{TimerKind, Timers};
+use undo::Undos;
 
 /// The version of the interpreter's behaviour: a run keeps the version that it was started with.
 ///
@@ -139,6 +143,8 @@ pub mod kind {
     pub const TOO_MANY_TURNS: &str = "too-many-turns";
     /// A workflow that a step runs is within more others than allowed.
     pub const WORKFLOW_TOO_DEEP: &str = "workflow-too-deep";
+    /// The grace of a cancelled run was over before a success was undone.
+    pub const NO_TIME: &str = "no-time";
     /// The state that a run retains is larger than allowed.
     pub const STATE_TOO_LARGE: &str = "state-too-large";
 }
@@ -179,6 +185,11 @@ pub struct Interpreter {
     changed: BTreeSet<usize>,
     /// Items that failed in this step.
     failures: Vec<progress::ItemFailure>,
+    /// Successes that can be undone.
+    undos: Undos,
+    after: After,
+    /// How many runs it repeats, one after the other, beyond the first.
+    generation: u32,
     budget: StepBudget,
     /// Whether all steps are told of, also those that [`progress`] leaves out.
     tells_all: bool,
@@ -249,6 +260,9 @@ impl Interpreter {
             fresh: BTreeSet::new(),
             changed: BTreeSet::new(),
             failures: Vec::new(),
+            undos: Undos::default(),
+            after: After::default(),
+            generation: 0,
             budget: StepBudget::default(),
             tells_all: false,
         }
@@ -276,7 +290,10 @@ impl Interpreter {
                     }
                 }
             }
-            Event::Cancel { reason, .. } => self.cancel(context, reason),
+            Event::Cancel { reason, grace } => {
+                self.cancel(context, reason);
+                self.set_deadline(context, grace);
+            }
             // No process has a reason to send it messages, and it has no links.
             Event::Message(_) | Event::Exited(_) => {}
         }
@@ -306,7 +323,7 @@ impl Interpreter {
 
     /// Ends what has not begun, and stops the rest.
     fn cancel(&mut self, context: &mut Context<'_>, reason: Arc<str>) {
-        if self.cancelled.is_some() {
+        if self.cancelled.is_some() || self.after.has_begun() {
             return;
         }
         self.cancelled = Some(reason);
@@ -339,10 +356,11 @@ impl Process for Interpreter {
             self.inputs = outcome::accept_inputs(&self.plan.inputs, &input, None)?;
             return Ok(());
         }
-        let RepeatInput { inputs, steps, fresh } = outcome::accept_repeated(&input)?;
+        let RepeatInput { inputs, steps, fresh, generation } = outcome::accept_repeated(&input)?;
         self.fresh = fresh;
         self.inputs = outcome::accept_inputs(&self.plan.inputs, &Payload::json(&inputs), None)?;
         self.prior = steps;
+        self.generation = generation;
         Ok(())
     }
 
@@ -355,13 +373,18 @@ impl Process for Interpreter {
             self.handle(context, event);
         }
         while let Some((key, why)) = self.timers.next_due(context.now) {
-            self.timer(context, key, why);
+            match why {
+                TimerKind::Grace => self.grace_is_over(),
+                why => self.timer(context, key, why),
+            }
         }
         self.advance(context);
         self.report_changes(context);
-        if self.blocks.get(ROOT).is_done() && self.in_flight.is_empty() {
-            self.timers.clear(context);
-            return self.finish(context);
+        if let Some(status) = self.give_up(context) {
+            return status;
+        }
+        if self.is_at_rest() {
+            return self.go_on(context).unwrap_or(StepStatus::Ready);
         }
         self.timers.arm(context);
         let more =

@@ -3,7 +3,7 @@
 use super::blocks::ROOT;
 use super::state::{Failure, Status};
 use super::{Interpreter, RepeatInput, kind};
-use crate::process::{Context, Json, Payload, Problem, Status as StepStatus, problem};
+use crate::process::{Context, Json, Payload, Problem, problem};
 use crate::workflow::model::Inputs;
 use crate::workflow::plan::Node;
 use serde_json::{Map, Value, json};
@@ -52,7 +52,7 @@ pub(super) fn accept_repeated(input: &Payload) -> Result<RepeatInput, Problem> {
 }
 
 /// A problem as a JSON object.
-fn problem_value(problem: &Problem) -> Map<String, Value> {
+pub(super) fn problem_value(problem: &Problem) -> Map<String, Value> {
     let mut value = Map::new();
     value.insert("kind".to_owned(), json!(problem.kind));
     value.insert("title".to_owned(), json!(problem.title));
@@ -92,7 +92,7 @@ fn depth(value: &Value) -> usize {
 /// A failure as expressions see it: the problem, and the step, item and attempt.
 pub(super) fn error_value(node: &Node, failure: &Failure) -> Value {
     let mut value = problem_value(&failure.problem);
-    let (step, pointer, item, attempt) = failure.place(node);
+    let (step, pointer, item, attempt) = failure.place(&node.id, node);
     value.insert("step".to_owned(), json!(step));
     value.insert("pointer".to_owned(), json!(pointer));
     value.insert("item".to_owned(), json!(item));
@@ -115,10 +115,10 @@ pub(super) struct Origin {
 
 impl Failure {
     /// Where it comes from: the step, the pointer to it, the item and the attempt.
-    fn place<'a>(&'a self, node: &'a Node) -> (&'a str, &'a str, Option<usize>, u32) {
+    fn place<'a>(&'a self, path: &'a str, node: &'a Node) -> (&'a str, &'a str, Option<usize>, u32) {
         match &self.origin {
             Some(origin) => (&origin.step, &origin.pointer, origin.item, origin.attempt),
-            None => (&node.id, &node.pointer, self.item, self.attempt),
+            None => (path, &node.pointer, self.item, self.attempt),
         }
     }
 }
@@ -131,18 +131,14 @@ fn place(item: Option<usize>, attempt: u32) -> String {
 }
 
 impl Interpreter {
-    /// The final status of the run.
-    pub(super) fn finish(&mut self, context: &mut Context<'_>) -> StepStatus {
+    /// How the steps ended.
+    pub(super) fn result(&self, context: &Context<'_>) -> Result<Payload, Problem> {
         if let Some(reason) = &self.cancelled {
-            let problem = Problem::new(problem::kind::CANCELLED, "The run was cancelled").with_detail(&**reason);
-            return StepStatus::Failed(problem.into());
+            return Err(Problem::new(problem::kind::CANCELLED, "The run was cancelled").with_detail(&**reason));
         }
-        if let Some(problem) = self.failure() {
-            return StepStatus::Failed(problem.into());
-        }
-        match self.output(context) {
-            Ok(output) => StepStatus::Complete(output),
-            Err(problem) => StepStatus::Failed(problem.into()),
+        match self.failure() {
+            Some(problem) => Err(problem),
+            None => self.output(context),
         }
     }
 
@@ -150,15 +146,24 @@ impl Interpreter {
     /// order.
     fn failure(&self) -> Option<Problem> {
         let failed: Vec<usize> = self.failed_nodes(ROOT).collect();
-        let first = *failed.first()?;
-        let (node, state) = (self.node(first), &self.nodes[first]);
-        let failure = state.failure.as_ref().expect("invariant: a failed node has a failure");
+        let mut problem = self.failure_of(*failed.first()?);
         let names = |indexes: Vec<usize>| -> Vec<&str> {
             indexes.into_iter().take(NAMED_MAX).map(|index| &*self.node(index).id).collect()
         };
         let unreached = self.nodes_in(ROOT).filter(|index| self.nodes[*index].status == Status::Unreached).collect();
+        let mut data = problem.data.take().map(|data| data.to_value()).unwrap_or_default();
+        data["failed"] = json!(names(failed));
+        data["unreached"] = json!(names(unreached));
+        Some(problem.with_data(&data))
+    }
+
+    /// The problem of a run in which a node failed.
+    pub(super) fn failure_of(&self, index: usize) -> Problem {
+        let (node, state) = (self.node(index), &self.nodes[index]);
+        let failure = state.failure.as_ref().expect("invariant: a failed node has a failure");
+        let path = self.path(index);
         let cause = &failure.problem;
-        let (step, pointer, item, attempt) = failure.place(node);
+        let (step, pointer, item, attempt) = failure.place(&path, node);
         let place = place(item, attempt);
         let separator = if place.is_empty() { "" } else { ": " };
         let mut problem = Problem::new(kind::STEP_FAILED, format!("The step `{step}` failed"))
@@ -170,10 +175,8 @@ impl Interpreter {
                 "item": item,
                 "attempt": attempt,
                 "cause": problem_value(cause),
-                "failed": names(failed),
-                "unreached": names(unreached),
             }));
         problem.status = cause.status;
-        Some(problem)
+        problem
     }
 }

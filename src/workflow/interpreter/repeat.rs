@@ -118,6 +118,8 @@ pub enum RerunReason {
     Inputs(Vec<String>),
     /// It may have written to the run's store `kv`, which begins empty in the new run.
     Store,
+    /// It was undone, or a step within it was.
+    Undone,
     /// The former run had no such step.
     New,
 }
@@ -234,7 +236,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
     Ok(Repetition {
         signals: signals.map(|signal| signal.name).collect(),
         gone: gone.collect(),
-        input: RepeatInput { inputs, steps: prior, fresh },
+        input: RepeatInput { inputs, steps: prior, fresh, generation: interpreter.generation + 1 },
         former_keys: keys.former,
         steps,
     })
@@ -298,7 +300,8 @@ impl Comparison<'_> {
             return Some(RerunReason::Requested);
         }
         let Some(state) = self.before(&node.id) else { return Some(RerunReason::New) };
-        self.difference(index, reasons).or_else(|| {
+        let undone = || state.was_undone().then_some(RerunReason::Undone);
+        self.difference(index, reasons).or_else(undone).or_else(|| {
             (!matches!(state.status, Status::Succeeded | Status::Skipped)).then_some(RerunReason::NotSucceeded)
         })
     }
@@ -330,7 +333,7 @@ impl Comparison<'_> {
             let state = self.before(&node.id)?;
             let prior = match reason {
                 None => state.taken_over(),
-                Some(RerunReason::NotSucceeded) if !node.uses_store() => state.run_again(),
+                Some(RerunReason::NotSucceeded | RerunReason::Undone) if !node.uses_store() => state.run_again(),
                 // Steps within it may be as they were.
                 Some(RerunReason::Changed(keys))
                     if keys[..] == [node.action.key()]

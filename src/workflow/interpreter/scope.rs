@@ -1,7 +1,8 @@
 //! The context of a node's expressions.
 
-use super::blocks::ROOT;
+use super::blocks::{AfterBlock, ROOT};
 use super::state::NodeState;
+use super::undo::Seen;
 use super::{Interpreter, ItemKey, VALUE_SIZE_MAX};
 use crate::process::problem::kind;
 use crate::process::{JSON_DEPTH_MAX, Json, Payload, Problem};
@@ -44,10 +45,13 @@ impl Interpreter {
     fn scope_of<'a>(&'a self, steps: Vec<usize>, given: Given<'a>) -> Scope<'a> {
         let mut parts = vec![
             ("inputs", Scope::Borrowed(given.inputs)),
-            ("steps", self.steps(steps.into_iter())),
+            ("steps", self.steps(steps.into_iter(), given.seen)),
             ("run", Scope::Borrowed(given.run)),
             ("error", Scope::Borrowed(given.error)),
         ];
+        if let Some(seen) = given.seen {
+            parts.push(("output", Scope::Borrowed(&seen.output)));
+        }
         if let Some((item, index)) = given.item {
             parts.push(("item", Scope::Borrowed(item)));
             parts.push(("index", Scope::Owned(json!(index))));
@@ -61,8 +65,8 @@ impl Interpreter {
 
     /// What a node sees of the items that it is within, as far as they are of the same workflow.
     /// The steps that those depend on are added.
-    fn given_outside(&self, node: usize, steps: &mut Vec<usize>) -> Given<'_> {
-        let mut given = Given { inputs: &self.inputs, run: &self.run, item: None, turn: None, error: &Value::Null };
+    pub(super) fn given_outside(&self, node: usize, steps: &mut Vec<usize>) -> Given<'_> {
+        let mut given = self.given();
         let mut at = node;
         while let Some(outer) = self.outer(at) {
             if let Some(child) = &self.block(at).child {
@@ -77,11 +81,28 @@ impl Interpreter {
                 given.error = self.error_for(at);
             }
         }
+        match &self.block(at).after {
+            Some(AfterBlock::On(_)) => steps.extend(self.nodes_in(ROOT)),
+            Some(AfterBlock::Undo(_, seen)) => {
+                given.seen = Some(seen);
+                given.item = given.item.or_else(|| seen.item.as_ref().map(|(item, index)| (item, *index)));
+                given.turn = given.turn.or_else(|| seen.turn.map(|turn| (&seen.output, turn)));
+                if let Some((inputs, run)) = &seen.child {
+                    (given.inputs, given.run) = (inputs, run);
+                }
+            }
+            None => {}
+        }
         given
     }
 
+    /// What every node sees.
+    fn given(&self) -> Given<'_> {
+        Given { inputs: &self.inputs, run: &self.run, item: None, turn: None, error: &Value::Null, seen: None }
+    }
+
     /// The value and the number of an item, if its node has a list of them.
-    fn item_value(&self, (node, item): ItemKey) -> Option<(&Value, usize)> {
+    pub(super) fn item_value(&self, (node, item): ItemKey) -> Option<(&Value, usize)> {
         let items = self.nodes[node].running.as_ref()?.items.as_ref()?;
         Some((&items[item], item))
     }
@@ -93,8 +114,10 @@ impl Interpreter {
         Some((last, self.turn_of((node, item))))
     }
 
-    fn steps(&self, indexes: impl Iterator<Item = usize>) -> Scope<'_> {
-        Scope::object(indexes.map(|index| (&*self.node(index).id, step(&self.nodes[index]))))
+    fn steps<'a>(&'a self, indexes: impl Iterator<Item = usize>, seen: Option<&'a Seen>) -> Scope<'a> {
+        let own = indexes.map(|index| (&*self.node(index).id, step(&self.nodes[index])));
+        let seen = seen.into_iter().flat_map(|seen| &seen.steps);
+        Scope::object(own.chain(seen.map(|(id, value)| (id.as_str(), Scope::Borrowed(value)))))
     }
 
     /// The failure that a node reacts to: that of the first dependency, in file order, that failed
@@ -111,7 +134,7 @@ impl Interpreter {
     pub(super) fn outputs(&self) -> Result<Value, Problem> {
         let scope = Scope::object([
             ("inputs", Scope::Borrowed(&self.inputs)),
-            ("steps", self.steps(self.nodes_in(ROOT))),
+            ("steps", self.steps(self.nodes_in(ROOT), None)),
             ("run", Scope::Borrowed(&self.run)),
         ]);
         self.output_values(&self.plan.outputs, &scope, "/outputs")
@@ -127,7 +150,7 @@ impl Interpreter {
         let mut steps: Vec<usize> = range.clone().collect();
         let given = match range.clone().next() {
             Some(first) => self.given_outside(first, &mut steps),
-            None => Given { inputs: &self.inputs, run: &self.run, item: None, turn: None, error: &Value::Null },
+            None => self.given(),
         };
         let scope = self.scope_of(steps, given);
         self.output_values(&block.outputs, &scope, &format!("{}/outputs", block.pointer))
@@ -158,13 +181,25 @@ impl Interpreter {
 
 /// What the steps within an item see of it.
 #[derive(Clone, Copy)]
-struct Given<'a> {
-    inputs: &'a Value,
-    run: &'a Value,
-    item: Option<(&'a Value, usize)>,
+pub(super) struct Given<'a> {
+    pub(super) inputs: &'a Value,
+    pub(super) run: &'a Value,
+    pub(super) item: Option<(&'a Value, usize)>,
     /// The result of the last turn, and the number of this one.
     turn: Option<(&'a Value, u32)>,
     error: &'a Value,
+    /// What was recorded of a success that is undone.
+    seen: Option<&'a Seen>,
+}
+
+/// A step as expressions see it, for later.
+pub(super) fn step_value(state: &NodeState) -> Value {
+    json!({
+        "output": state.output,
+        "status": state.status.name(),
+        "error": state.error,
+        "attempts": state.attempts,
+    })
 }
 
 fn step(state: &NodeState) -> Scope<'_> {

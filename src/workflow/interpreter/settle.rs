@@ -150,6 +150,7 @@ impl Interpreter {
 
     /// Ends an item with its result, which is counted already.
     pub(super) fn succeeded(&mut self, (index, item): ItemKey, result: Value) {
+        self.can_be_undone((index, item), &result);
         let running = self.running(index);
         running.results[item] = result;
         if running.items.is_some() {

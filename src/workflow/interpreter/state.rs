@@ -94,6 +94,8 @@ pub(super) struct NodeState {
     pub(super) is_told: bool,
     /// Items whose failures were reported.
     pub(super) failures_reported: usize,
+    /// Items that were undone, or of which a step within was.
+    pub(super) undone: BTreeSet<usize>,
 }
 
 impl NodeState {
@@ -122,6 +124,7 @@ impl NodeState {
             cached_from: None,
             is_told: false,
             failures_reported: 0,
+            undone: BTreeSet::new(),
         }
     }
 }

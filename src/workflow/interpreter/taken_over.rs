@@ -26,6 +26,39 @@ pub struct RepeatInput {
     /// Steps that are run again on purpose: the cache is not asked for them.
     #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
     pub fresh: BTreeSet<String>,
+    /// How many runs it repeats, one after the other, beyond the first: the steps below `on` have
+    /// keys of their own in each.
+    #[serde(skip_serializing_if = "is_zero", default)]
+    pub generation: u32,
+}
+
+impl PriorStep {
+    /// No longer takes the step over as a whole, nor an item of it.
+    pub(super) fn forget(&mut self, item: usize, is_list: bool) {
+        if std::mem::take(&mut self.succeeded) {
+            let output = std::mem::take(&mut self.output);
+            match output {
+                Value::Array(results) if is_list => {
+                    self.total = Some(results.len());
+                    self.items = results.into_iter().enumerate().collect();
+                }
+                _ => self.total = Some(1),
+            }
+        }
+        self.items.remove(&item);
+    }
+
+    /// Lets an item that was undone have new keys.
+    pub(super) fn undo(&mut self, item: usize, number: u32) {
+        raise(&mut self.numbers, item, number + 1);
+        raise(&mut self.turns, item, number + 1);
+        self.doubtful.remove(&item);
+    }
+}
+
+fn raise(numbers: &mut BTreeMap<usize, u32>, item: usize, least: u32) {
+    let number = numbers.entry(item).or_default();
+    *number = (*number).max(least);
 }
 
 /// The result of a step of the former run.
@@ -60,6 +93,9 @@ pub struct PriorStep {
     /// Whether that applies to every item.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub all_doubtful: bool,
+    /// The least number in the keys of every turn of an item that was undone.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub turns: BTreeMap<usize, u32>,
     /// Of items that are run again and made of steps, the results of those steps, by id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
@@ -120,6 +156,7 @@ impl Interpreter {
             let state = &mut self.nodes[index];
             state.ended_items.numbers.clone_from(&prior.numbers);
             state.ended_items.doubtful.clone_from(&prior.doubtful);
+            state.ended_items.turns.clone_from(&prior.turns);
             state.ended_items.all_doubtful = prior.all_doubtful;
             state.taken_over = prior.succeeded || prior.skipped;
             if prior.succeeded {
@@ -136,6 +173,27 @@ impl Interpreter {
                 state.prior = Some(Box::new(prior.clone()));
             }
         }
+        self.taken_over_can_be_undone(place);
+    }
+
+    /// Records what of the steps of a block that are taken over can be undone. All of them have
+    /// ended by now.
+    fn taken_over_can_be_undone(&mut self, place: usize) {
+        for index in self.nodes_in(place) {
+            let state = &self.nodes[index];
+            if state.node.compensate.is_none() || !state.taken_over || state.status != Status::Succeeded {
+                continue;
+            }
+            let output = state.output.clone();
+            match output {
+                Value::Array(results) if self.node(index).for_each.is_some() => {
+                    for (item, result) in results.iter().enumerate() {
+                        self.can_be_undone((index, item), result);
+                    }
+                }
+                output => self.can_be_undone((index, 0), &output),
+            }
+        }
     }
 
     /// Takes the results of the steps within an item in the run that this one repeats.
@@ -147,6 +205,10 @@ impl Interpreter {
 
     /// Records what a further run takes over of the steps of a block that has not succeeded.
     pub(super) fn record_within(&mut self, (index, item): ItemKey, place: usize) {
+        // A run that repeats this one begins with the first turn.
+        if self.turn_of((index, item)) > 0 {
+            return;
+        }
         let prior = |index: usize| {
             let state = &self.nodes[index];
             let prior = match state.status {
@@ -199,7 +261,9 @@ pub(super) struct EndedItems {
     doubtful: BTreeSet<usize>,
     /// Whether that applies to every item.
     all_doubtful: bool,
-    /// The results of the steps within items that have not succeeded.
+    /// The least number in the keys of every turn of an item.
+    turns: BTreeMap<usize, u32>,
+    /// The results of the steps within items that have not succeeded, or can be undone.
     pub(super) within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
 }
 
@@ -212,6 +276,19 @@ impl EndedItems {
         if item.may_have_happened {
             self.doubtful.insert(number);
         }
+    }
+
+    /// Lets an item that was undone have new keys.
+    pub(super) fn undo(&mut self, item: usize, number: u32) {
+        raise(&mut self.numbers, item, number + 1);
+        raise(&mut self.turns, item, number + 1);
+        self.doubtful.remove(&item);
+        self.within.remove(&item);
+    }
+
+    /// The least number in the keys of an item's turns.
+    pub(super) fn number_of_turns(&self, item: usize) -> u32 {
+        self.turns.get(&item).copied().unwrap_or(0)
     }
 }
 
@@ -239,6 +316,8 @@ impl NodeState {
                 output: self.output.clone(),
                 attempts: self.attempts,
                 numbers: self.numbers(),
+                turns: self.ended_items.turns.clone(),
+                within: self.within(),
                 ..PriorStep::default()
             },
             // Its calls may have been made in an earlier run.
@@ -255,6 +334,7 @@ impl NodeState {
             numbers: self.numbers(),
             doubtful: self.doubtful(),
             all_doubtful: self.ended_items.all_doubtful,
+            turns: self.ended_items.turns.clone(),
             within,
             ..PriorStep::default()
         }
@@ -274,6 +354,7 @@ impl NodeState {
             numbers: self.numbers(),
             doubtful: self.doubtful().into_iter().chain(self.results().into_keys()).collect(),
             all_doubtful: self.ended_items.all_doubtful || self.status == Status::Succeeded,
+            turns: self.ended_items.turns.clone(),
             ..PriorStep::default()
         }
     }
@@ -289,6 +370,12 @@ impl NodeState {
         for (item, result) in prior.flat_map(|prior| &prior.items) {
             all.entry(*item).or_insert_with(|| result.clone());
         }
+        if let (Status::Succeeded, true, Value::Array(results)) =
+            (self.status, self.node.for_each.is_some(), &self.output)
+        {
+            all.extend(results.iter().cloned().enumerate());
+        }
+        all.retain(|item, _| !self.undone.contains(item));
         all
     }
 

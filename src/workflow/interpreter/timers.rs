@@ -11,6 +11,8 @@ pub(super) enum TimerKind {
     Timeout,
     /// The backoff or the wait has ended.
     Wake,
+    /// The grace of a cancelled run is over; of no item.
+    Grace,
 }
 
 /// Identifies a timer, to cancel it.

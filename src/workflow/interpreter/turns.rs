@@ -53,10 +53,15 @@ impl Interpreter {
     }
 
     fn next_turn(&mut self, now: Timestamp, key: ItemKey, repeat: &Repeat) {
+        if self.node(key.0).compensate.is_some() {
+            let last = self.running(key.0).results[key.1].clone();
+            self.can_be_undone(key, &last);
+        }
+        let number = self.nodes[key.0].ended_items.number_of_turns(key.1);
         let item = self.item(key);
         item.turn += 1;
         item.attempt = 0;
-        item.known_failures = 0;
+        item.known_failures = number;
         item.may_have_happened = false;
         item.is_between = true;
         item.stage = Stage::Sleeping;

@@ -165,6 +165,7 @@ pub(super) fn blocks(action: &super::Action) -> impl Iterator<Item = &Block> {
 pub(super) fn add_all<'a>(steps: &'a [Step], all: &mut Vec<&'a Step>) {
     for step in steps {
         all.push(step);
+        step.compensate.iter().for_each(|undo| add_all(std::slice::from_ref(&**undo), all));
         blocks(&step.action).for_each(|block| add_all(&block.steps, all));
     }
 }

@@ -120,6 +120,10 @@ pub(super) const STEP: ForeignKeys = &[
         &["child", "child-workflow", "sub-workflow", "call-workflow", "subflow", "sub-dag", "template-ref", "flow"],
         "the file of a workflow that a step runs goes under `workflow`: workflow: ./label.yaml",
     ),
+    (
+        &["undo", "rollback", "revert", "saga", "compensation", "compensate-with"],
+        "what undoes a step goes under `compensate`: compensate: { call: http, with: { … } }",
+    ),
     (&["trigger", "trigger-rule", "run-if", "on"], "which outcomes of other steps let it start goes under `when`"),
 ];
 
@@ -129,6 +133,34 @@ pub(super) const CASE: ForeignKeys = &[
     (&["do", "run", "then", "tasks", "actions", "uses", "call", "set"], "what the case does goes under `steps`"),
     (&["default", "else", "otherwise"], "the default is the last case, without an `if`"),
     (&["output", "result"], "what the case gives goes under `outputs`"),
+];
+
+/// In `on`.
+pub(super) const ON: ForeignKeys = &[
+    (&["error", "failed", "fail", "catch", "exception"], "what runs after a failure goes under `failure`"),
+    (
+        &["cancelled", "canceled", "cancellation", "abort", "terminate", "stop"],
+        "what runs after a cancel goes under `cancel`",
+    ),
+    (&["finally", "exit", "end", "done", "completed", "all", "cleanup"], "what runs in any case goes under `always`"),
+    (&["success", "succeeded"], "a step that runs after the others is one of `steps`, with `needs`"),
+    (
+        &["push", "pull-request", "schedule", "workflow-dispatch", "workflow-call", "event", "webhook", "cron"],
+        "`on` says what runs after the steps; a `schedule` or a webhook of the service starts a workflow",
+    ),
+];
+
+/// In `compensate`.
+pub(super) const COMPENSATION: ForeignKeys = &[
+    (&["id"], "its path is that of the step, with `.compensate`"),
+    (
+        &["needs", "when", "depends-on", "depends"],
+        "it runs when the run fails or is cancelled after the step succeeded; a condition goes under `if`",
+    ),
+    (&["continue-on-error", "compensate"], "what cannot be undone is listed in the run's problem"),
+    (&["wait", "set"], "write several `steps` to compute or to wait before it: compensate: { steps: [ … ] }"),
+    (&["run", "command", "cmd", "shell"], "there is no shell: it is a call, a component or a script"),
+    (&["args", "arguments", "params", "parameters", "input", "inputs"], "its input goes under `with`"),
 ];
 
 /// In `retry`.

@@ -11,6 +11,7 @@
 //! - **I2** No key of the file is ignored: each one is read or reported.
 
 mod action;
+mod after;
 mod block;
 mod cache;
 mod concurrency;
@@ -37,6 +38,7 @@ mod when;
 
 use super::syntax::{Node, Span};
 use crate::process::Micros;
+pub use after::Occasion;
 pub use cache::Cache;
 pub use concurrency::Concurrency;
 pub(crate) use durations::FORMS as DURATION_FORMS;
@@ -101,6 +103,10 @@ pub struct Workflow {
     pub unread_components: Vec<String>,
     /// `outputs:`: names with values that may hold expressions.
     pub outputs: Option<Node>,
+    /// `on`: what runs after the steps.
+    pub on: Vec<(Occasion, Block)>,
+    /// `grace`: how long a cancelled run has to end.
+    pub grace: Option<Micros>,
 }
 
 impl Workflow {
@@ -108,6 +114,7 @@ impl Workflow {
     pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
         let mut all = Vec::new();
         block::add_all(&self.steps, &mut all);
+        self.on.iter().for_each(|(_, block)| block::add_all(&block.steps, &mut all));
         all.into_iter()
     }
 }
@@ -260,6 +267,8 @@ pub struct Step {
     pub limits: LimitsPatch,
     /// `allow`: what it may ask of handlers. `None` if that could not be read.
     pub allow: Option<Vec<Allowed>>,
+    /// `compensate`: what undoes it, a step whose id is `compensate`.
+    pub compensate: Option<Box<Step>>,
 }
 
 /// An entry of `allow`: what a step may ask for under one capability.

@@ -24,13 +24,14 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
         "durability",
         "schedule",
         "concurrency",
+        "on",
+        "grace",
     ],
     later: &[
         (
             "secrets",
             "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
         ),
-        ("on", "until then, `schedule` starts it at times: schedule: { cron: \"30 9 * * 1-5\", zone: Europe/Berlin }"),
         ("document", "until then, write the steps as docs/workflows.md describes"),
     ],
     foreign: foreign_keys::TOP,
@@ -90,6 +91,10 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
         Some(node) => read_steps(node, &mut workflow, problems),
         None => problems.push(empty(fields.entry("steps").map_or(Span::new(0..0), |entry| entry.key_span))),
     }
+    if let Some(node) = fields.get("on") {
+        super::after::read_on(node, &mut workflow, problems);
+    }
+    workflow.grace = fields.get("grace").and_then(|node| duration(node, "grace", problems));
     workflow.outputs = fields.get("outputs").filter(|node| check_outputs(node, problems)).cloned();
     workflow
 }

@@ -1,6 +1,7 @@
 //! Reads an item of `steps:`.
 
 use super::action::read_action;
+use super::after::read_compensation;
 use super::block::BlockPlace;
 use super::cache::{check_cache, read_cache};
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text, texts};
@@ -44,9 +45,9 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
         "continue-on-error",
         "limits",
         "allow",
+        "compensate",
     ],
     later: &[
-        ("compensate", "until then, write a step that undoes it: needs: [ this-step ], when: failed"),
         (
             "secrets",
             "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
@@ -67,13 +68,54 @@ pub(super) const ONLY_WITH: &[(&str, &[&str])] = &[
     ("allow", &["uses", "script", "call"]),
     ("cache", &["uses", "script", "call"]),
     ("outputs", &["steps"]),
+    ("compensate", &["uses", "script", "call", "steps", "switch", "workflow"]),
 ];
 
+/// The keys of what undoes a step.
+pub(super) const COMPENSATION: KnownKeys = KnownKeys {
+    what: "`compensate`",
+    known: &[
+        "name",
+        "uses",
+        "script",
+        "call",
+        "steps",
+        "switch",
+        "outputs",
+        "entry",
+        "if",
+        "for-each",
+        "max-parallel",
+        "with",
+        "retry",
+        "repeat",
+        "timeout",
+        "limits",
+        "allow",
+    ],
+    later: &[],
+    foreign: foreign_keys::COMPENSATION,
+};
+
 pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, problems: &mut Diagnostics) -> Option<Step> {
-    let fields = Fields::read(node, &KEYS, problems)?;
-    let id = read_id(&fields, problems);
-    let path = format!("{}{}", within.path, id.as_ref().map_or("", |id| id.value.as_str()));
     let pointer = format!("{}/{index}", within.pointer);
+    read_step_of(&KEYS, node, None, BlockPlace { pointer: &pointer, ..within }, problems)
+}
+
+/// Reads a step with certain keys at a place, and with an id that is not in the file if there is
+/// one.
+pub(super) fn read_step_of(
+    keys: &KnownKeys,
+    node: &Node,
+    named: Option<(&str, Span)>,
+    within: BlockPlace<'_>,
+    problems: &mut Diagnostics,
+) -> Option<Step> {
+    let fields = Fields::read(node, keys, problems)?;
+    let named = named.map(|(id, span)| Spanned { value: id.to_owned(), span });
+    let id = named.or_else(|| read_id(&fields, problems));
+    let path = format!("{}{}", within.path, id.as_ref().map_or("", |id| id.value.as_str()));
+    let pointer = within.pointer.to_owned();
     if let Some(node) = fields.get("name") {
         fixed_text(node, "name", problems);
     }
@@ -106,6 +148,8 @@ pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, probl
     let continue_on_error = fields.get("continue-on-error");
     let continue_on_error = continue_on_error.and_then(|node| boolean(node, "continue-on-error", problems));
     let limits = fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default();
+    let undo = fields.entry("compensate").filter(|entry| !entry.value.is_null());
+    let compensate = undo.and_then(|entry| read_compensation(entry, place, problems));
     let allow = fields.get("allow").map_or(Some(Vec::new()), |node| read_allow(node, problems));
     Some(Step {
         path,
@@ -126,6 +170,7 @@ pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, probl
         continue_on_error: continue_on_error.unwrap_or(false),
         limits,
         allow,
+        compensate,
     })
 }
 

@@ -8,7 +8,7 @@ use super::hints;
 use super::references::{ExpressionSite, KnownNames, ListNames, unknown_need};
 use super::template::Template;
 use super::{
-    Action, Block, Cache, Case, ChildWorkflow, Node, PLAN_VERSION, Plan, Repeat, cache, calls, components, concurrency,
+    Action, Block, Cache, Case, ChildWorkflow, Compensation, Node, PLAN_VERSION, Plan, Repeat, after, cache, calls, components, concurrency,
     schedules, waits,
 };
 use crate::process::{Grants, Limits};
@@ -31,10 +31,11 @@ pub(super) fn build(
 ) -> Option<Plan> {
     let mut found = components::Found::default();
     let own = InFile { children, at: None };
-    let mut concurrency = None;
+    let (mut concurrency, mut on) = (None, None);
     let block = read_file((workflow, source, own), jq, environment, (&mut found, problems), |templates| {
         schedules::check(workflow, jq, templates.problems);
         concurrency = concurrency::read(workflow, templates);
+        on = after::read_on(workflow, templates);
     });
     let read = |((at, file), problems): ((usize, &ChildFile), &mut Diagnostics)| {
         let workflow = file.workflow.as_ref()?;
@@ -67,6 +68,8 @@ pub(super) fn build(
         schedule: workflow.schedule.as_ref().map(|schedule| schedule.spec.clone()),
         concurrency,
         workflows: workflows.into_iter().collect::<Option<_>>()?,
+        on: on?,
+        grace: workflow.grace,
     })
 }
 
@@ -75,6 +78,8 @@ fn ignored(workflow: &Workflow) -> Vec<String> {
     let keys = [
         ("schedule", workflow.schedule.is_some()),
         ("concurrency", workflow.concurrency.is_some()),
+        ("on", !workflow.on.is_empty()),
+        ("grace", workflow.grace.is_some()),
         ("durability", workflow.durability != model::Durability::default()),
     ];
     keys.into_iter().filter(|(_, is_set)| *is_set).map(|(key, _)| key.to_owned()).collect()
@@ -106,7 +111,7 @@ fn read_file<'a>(
         outer: ExpressionSite::OUTPUTS,
         in_file,
     };
-    let block = read_block(&workflow.steps, &workflow.unread, workflow.outputs.as_ref(), workflow, &mut templates);
+    let block = read_list(&workflow.steps, &workflow.unread, workflow.outputs.as_ref(), workflow, &mut templates);
     other(&mut templates);
     block
 }
@@ -118,7 +123,7 @@ fn stem(path: &str) -> &str {
 
 /// Reads a list of steps and its outputs. What they depend on outside is left for the step that the
 /// list is within. `None` if there is a problem.
-fn read_block<'a>(
+pub(super) fn read_list<'a>(
     steps: &'a [Step],
     unread: &'a [String],
     outputs: Option<&syntax::Node>,
@@ -152,21 +157,29 @@ fn read_block<'a>(
 }
 
 /// A list of steps that is read.
-struct List {
-    edges: Edges,
+pub(super) struct List {
+    pub(super) edges: Edges,
     /// What its steps depend on outside it.
-    outside: Vec<Dependency>,
+    pub(super) outside: Vec<Dependency>,
     /// The number of lists that it is within.
-    depth: usize,
+    pub(super) depth: usize,
 }
 
 /// The templates of a step.
-struct StepTemplates {
+pub(super) struct StepTemplates {
     action: Action,
     condition: Option<Template>,
     for_each: Option<Template>,
     repeat: Option<Repeat>,
     cache: Option<Cache>,
+    compensate: Option<Compensation>,
+}
+
+/// The site of what is evaluated for each item and turn of a step.
+fn each_of(step: &Step, outer: ExpressionSite) -> ExpressionSite {
+    let mut each = ExpressionSite::each(step.when, step.for_each.is_some()).within(outer);
+    each.turn |= step.repeat.is_some();
+    each
 }
 
 /// Reads all templates of a step and adds its dependencies. `None` if one of them has a problem.
@@ -177,10 +190,28 @@ fn read_step<'a>(
     templates: &mut TemplateReader<'a>,
     list: &mut List,
 ) -> Option<StepTemplates> {
+    let parts = read_parts(step, workflow, templates);
+    add_edges(index, step, templates, list);
+    if step.when != When::Succeeded && list.edges.of(index).is_empty() {
+        let message = format!("`{}` depends on no step, so its `when` has no effect", step.id.value);
+        let problem = Diagnostic::new("when", message, step.id.span);
+        templates.problems.push(problem.hint("name the steps that it reacts to: needs: [ … ]"));
+    }
+    let Some(undo) = &step.compensate else { return parts };
+    let site = each_of(step, templates.outer);
+    let compensate = after::read_compensation((index, step), undo, (workflow, site), templates, list);
+    Some(StepTemplates { compensate: Some(compensate?), ..parts? })
+}
+
+/// Reads all templates of a step. `None` if one of them has a problem.
+pub(super) fn read_parts<'a>(
+    step: &'a Step,
+    workflow: &'a Workflow,
+    templates: &mut TemplateReader<'a>,
+) -> Option<StepTemplates> {
     let outer = templates.outer;
     let once = ExpressionSite::once(step.when).within(outer);
-    let mut each = ExpressionSite::each(step.when, step.for_each.is_some()).within(outer);
-    each.turn |= step.repeat.is_some();
+    let each = each_of(step, outer);
     let condition = step.condition.as_ref().map(|node| templates.whole(node, "if", once));
     let for_each = step.for_each.as_ref().map(|node| templates.whole(node, "for-each", once));
     let mut with =
@@ -224,15 +255,9 @@ fn read_step<'a>(
     };
     let repeat = step.repeat.as_ref().map(|repeat| read_repeat(repeat, templates, each));
     let cache = cache::read(step.cache.as_ref(), templates, each);
-    add_edges(index, step, templates, list);
-    if step.when != When::Succeeded && list.edges.of(index).is_empty() {
-        let message = format!("`{}` depends on no step, so its `when` has no effect", step.id.value);
-        let problem = Diagnostic::new("when", message, step.id.span);
-        templates.problems.push(problem.hint("name the steps that it reacts to: needs: [ … ]"));
-    }
     let repeat = if let Some(read) = repeat { Some(read?) } else { None };
     let (condition, for_each) = (transpose(condition)?, transpose(for_each)?);
-    Some(StepTemplates { action: action?, condition, for_each, repeat, cache: cache? })
+    Some(StepTemplates { action: action?, condition, for_each, repeat, cache: cache?, compensate: None })
 }
 
 /// `None` if there is a part that has a problem.
@@ -257,7 +282,7 @@ fn read_inner<'a>(
     templates: &mut TemplateReader<'a>,
 ) -> Option<Block> {
     let outer = std::mem::replace(&mut templates.outer, site);
-    let read = read_block(&block.steps, &block.unread, block.outputs.as_ref(), workflow, templates);
+    let read = read_list(&block.steps, &block.unread, block.outputs.as_ref(), workflow, templates);
     templates.outer = outer;
     let pointer = templates.in_file.pointer(block.pointer.strip_suffix("/steps").unwrap_or_default());
     read.map(|read| Block { pointer, ..read })
@@ -320,13 +345,13 @@ fn read_outputs(
     outputs.into_iter().collect()
 }
 
-fn make_node(
+pub(super) fn make_node(
     step: &Step,
     parts: StepTemplates,
     needs: Vec<usize>,
     (workflow, in_file): (&Workflow, InFile<'_>),
 ) -> Node {
-    let StepTemplates { action, condition, for_each, repeat, cache } = parts;
+    let StepTemplates { action, condition, for_each, repeat, cache, compensate } = parts;
     let mut limits = Limits::default();
     workflow.defaults.limits.apply(&mut limits);
     if let model::Action::Uses { component, .. } = &step.action
@@ -358,5 +383,6 @@ fn make_node(
         limits: Arc::new(limits),
         grants: Grants(Arc::new(grants.collect())),
         action,
+        compensate,
     }
 }

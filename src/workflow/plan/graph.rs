@@ -46,7 +46,11 @@ pub(super) fn describe(plan: &Plan, node: &Node) -> String {
     };
     let action = if node.repeat.is_some() { format!("{action}, repeated") } else { action };
     let action = if node.cache.is_some() { format!("{action}, cached") } else { action };
-    if node.for_each.is_some() { format!("{action}, for each") } else { action }
+    let action = if node.for_each.is_some() { format!("{action}, for each") } else { action };
+    match &node.compensate {
+        Some(undo) => format!("{action}, undone by {}", describe(plan, &undo.block.nodes[0])),
+        None => action,
+    }
 }
 
 /// The name of a signal as in the file.
@@ -80,6 +84,19 @@ fn mermaid(plan: &Plan) -> String {
             let _ = writeln!(out, "  n{need} {arrow} n{index}");
         }
     }
+    for (occasion, block) in &plan.on {
+        let key = occasion.key();
+        let _ = writeln!(out, "  subgraph {key}[\"on {key}\"]");
+        for (index, node) in block.nodes.iter().enumerate() {
+            let _ = writeln!(out, "    {key}{index}[\"{}<br/>{}\"]", escape(&node.id), escape(&describe(plan, node)));
+        }
+        for (index, node) in block.nodes.iter().enumerate() {
+            for need in &node.needs {
+                let _ = writeln!(out, "    {key}{need} --> {key}{index}");
+            }
+        }
+        out.push_str("  end\n");
+    }
     out
 }
 
@@ -94,6 +111,20 @@ fn dot(plan: &Plan) -> String {
             let style = label(node.when).map_or(String::new(), |when| format!(" [style=dashed, label=\"{when}\"]"));
             let _ = writeln!(out, "  n{need} -> n{index}{style};");
         }
+    }
+    for (occasion, block) in &plan.on {
+        let key = occasion.key();
+        let _ = writeln!(out, "  subgraph cluster_{key} {{\n    label=\"on {key}\";");
+        for (index, node) in block.nodes.iter().enumerate() {
+            let _ =
+                writeln!(out, "    {key}{index} [label=\"{}\\n{}\"];", escape(&node.id), escape(&describe(plan, node)));
+        }
+        for (index, node) in block.nodes.iter().enumerate() {
+            for need in &node.needs {
+                let _ = writeln!(out, "    {key}{need} -> {key}{index};");
+            }
+        }
+        out.push_str("  }\n");
     }
     out.push_str("}\n");
     out
@@ -114,6 +145,13 @@ fn text(plan: &Plan) -> String {
                 let _ = write!(out, "  after {}{when}", needs.join(", "));
             }
             out.push('\n');
+        }
+    }
+    for (occasion, block) in &plan.on {
+        let _ = writeln!(out, "on {}", occasion.key());
+        for index in &block.order {
+            let node = &block.nodes[*index];
+            let _ = writeln!(out, "  {:width$}  {}", node.id, describe(plan, node));
         }
     }
     out

@@ -16,6 +16,7 @@
 //!   into them.
 
 mod action;
+mod after;
 mod arguments;
 mod build;
 mod cache;
@@ -39,7 +40,7 @@ mod view;
 mod waits;
 mod warnings;
 
-use super::model::{Durability, Inputs, Retry, When};
+use super::model::{Durability, Inputs, Occasion, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
 use crate::workflow::schedule::ScheduleSpec;
@@ -87,6 +88,12 @@ pub struct Plan {
     /// The workflows that steps run, each once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub workflows: Vec<Arc<ChildWorkflow>>,
+    /// What runs after the steps.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub on: Vec<(Occasion, Arc<Block>)>,
+    /// How long a cancelled run has to end, if the file says so.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub grace: Option<Micros>,
 }
 
 /// A workflow that steps of another one run. Its components are among those of the plan.
@@ -204,7 +211,25 @@ pub struct Node {
     pub limits: Arc<Limits>,
     /// What it may ask of handlers.
     pub grants: Grants,
+    /// What undoes it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub compensate: Option<Compensation>,
 }
+
+/// What undoes a step that succeeded, if the run fails or is cancelled.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Compensation {
+    /// The one step that undoes it.
+    pub block: Arc<Block>,
+    /// The steps whose results it reads, which are recorded when the step succeeds. `None`: any of
+    /// those that the step needs.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub reads: Option<Vec<Arc<str>>>,
+}
+
+/// How long a cancelled run with steps for that has to end, if the file does not say. Arbitrary.
+pub const GRACE_DEFAULT: Micros = Micros(300_000_000);
 
 impl Node {
     /// Returns whether it, or a step within it, may use the run's store `kv`: by its own call, or
@@ -218,6 +243,11 @@ impl Node {
         };
         let within = || self.action.blocks().flat_map(|block| &block.nodes).any(|node| node.uses_store());
         calls || self.grants.of(KV).is_some() || within()
+    }
+
+    /// The lists of steps within it that are in the same file, and what undoes it.
+    fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
+        self.action.blocks().chain(self.compensate.as_ref().map(|undo| &undo.block))
     }
 
     /// The inputs of the workflow that it and the steps within it read.
@@ -248,7 +278,7 @@ impl Node {
 fn add_all<'a>(nodes: &'a [Arc<Node>], all: &mut Vec<&'a Node>) {
     for node in nodes {
         all.push(node);
-        node.action.blocks().for_each(|block| add_all(&block.nodes, all));
+        node.blocks().for_each(|block| add_all(&block.nodes, all));
     }
 }
 
@@ -264,7 +294,7 @@ fn check_order(nodes: &[Arc<Node>], order: &[usize]) -> Result<(), String> {
         if !node.needs.iter().all(|need| done.get(*need) == Some(&true) && *need != index) || !node.needs.is_sorted() {
             return Err(format!("the plan orders node {index} before what it needs"));
         }
-        for block in node.action.blocks() {
+        for block in node.blocks() {
             check_order(&block.nodes, &block.order)?;
         }
     }
@@ -294,6 +324,9 @@ impl Plan {
             return Err(format!("the plan has version {}; this release runs version {PLAN_VERSION}", plan.version));
         }
         check_order(&plan.nodes, &plan.order)?;
+        for (_, block) in &plan.on {
+            check_order(&block.nodes, &block.order)?;
+        }
         for child in &plan.workflows {
             check_order(&child.block.nodes, &child.block.order)?;
         }
@@ -312,6 +345,7 @@ impl Plan {
     pub fn all_nodes(&self) -> impl Iterator<Item = &Node> {
         let mut all = Vec::new();
         add_all(&self.nodes, &mut all);
+        self.on.iter().for_each(|(_, block)| add_all(&block.nodes, &mut all));
         self.workflows.iter().for_each(|child| add_all(&child.block.nodes, &mut all));
         all.into_iter()
     }
@@ -327,6 +361,18 @@ impl Plan {
         action.blocks().chain(self.workflow_of(action).map(|child| &child.block))
     }
 
+    /// How long a cancelled run has to end. `None`: as long as any process.
+    #[must_use]
+    pub fn grace(&self) -> Option<Micros> {
+        self.grace.or_else(|| self.ends_by_steps().then_some(GRACE_DEFAULT))
+    }
+
+    /// Returns whether something may run after the steps.
+    #[must_use]
+    pub fn ends_by_steps(&self) -> bool {
+        !self.on.is_empty() || self.all_nodes().any(|node| node.compensate.is_some())
+    }
+
     /// How much of a run survives its host.
     #[must_use]
     pub fn durability(&self) -> Durability {
@@ -338,10 +384,19 @@ impl Plan {
     pub fn node(&self, path: &str) -> Option<&Node> {
         let mut lists = vec![&self.nodes];
         let mut found = None;
+        let after = self
+            .on
+            .iter()
+            .find_map(|(occasion, block)| Some((block, path.strip_prefix(&*occasion.path())?.strip_prefix('.')?)));
+        let (first, path) = after.map_or((None, path), |(block, path)| (Some(block), path));
+        if let Some(block) = first {
+            lists = vec![&block.nodes];
+        }
         for part in path.split('.') {
             let id = part.split('[').next()?;
             let node = lists.into_iter().flatten().find(|node| *node.id == *id)?;
-            lists = self.blocks_of(&node.action).map(|block| &block.nodes).collect();
+            let undo = node.compensate.iter().map(|undo| &undo.block);
+            lists = self.blocks_of(&node.action).chain(undo).map(|block| &block.nodes).collect();
             found = Some(&**node);
         }
         found

@@ -74,6 +74,9 @@ fn rebase_steps(steps: &mut [Step], folder: &str, declared: &[String]) {
             }
             _ => {}
         }
+        if let Some(undo) = &mut step.compensate {
+            rebase_steps(std::slice::from_mut(&mut **undo), folder, declared);
+        }
     }
 }
 

@@ -18,12 +18,16 @@ pub(super) struct ExpressionSite {
     pub(super) turn: bool,
     /// Whether nothing but `.inputs` exists: the run has not begun.
     pub(super) only_inputs: bool,
+    /// Whether `.output` exists: the result of the step that is undone.
+    pub(super) output: bool,
+    /// Whether `.run.problem` exists: the steps have ended.
+    pub(super) after: bool,
 }
 
 impl ExpressionSite {
     /// A site evaluated once per step: `if` and `for-each`.
     pub(super) fn once(when: When) -> Self {
-        Self { item: false, error: when != When::Succeeded, turn: false, only_inputs: false }
+        Self { error: when != When::Succeeded, ..Self::OUTPUTS }
     }
 
     /// A site evaluated for each item.
@@ -32,7 +36,8 @@ impl ExpressionSite {
     }
 
     /// The outputs of the run.
-    pub(super) const OUTPUTS: Self = Self { item: false, error: false, turn: false, only_inputs: false };
+    pub(super) const OUTPUTS: Self =
+        Self { item: false, error: false, turn: false, only_inputs: false, output: false, after: false };
 
     /// The same site within a step that is at another one: what exists there exists here.
     pub(super) fn within(self, outer: Self) -> Self {
@@ -41,11 +46,13 @@ impl ExpressionSite {
             error: self.error || outer.error,
             turn: self.turn || outer.turn,
             only_inputs: self.only_inputs,
+            output: self.output || outer.output,
+            after: self.after || outer.after,
         }
     }
 
     /// What is decided before the run begins.
-    pub(super) const INPUTS: Self = Self { item: false, error: false, turn: false, only_inputs: true };
+    pub(super) const INPUTS: Self = Self { only_inputs: true, ..Self::OUTPUTS };
 }
 
 /// The target of a reference.
@@ -144,6 +151,15 @@ impl<'a> KnownNames<'a> {
                 "`.error` exists in a step with `when: failed`, `unreached`, `done` or `any`",
             )),
             "item" | "index" | "last" | "turn" | "error" => Ok(ReferenceTarget::Given),
+            "output" if site.output => Ok(ReferenceTarget::Given),
+            "run" if rest.first().is_some_and(|field| field == "problem") => match site.after {
+                true => Ok(ReferenceTarget::Given),
+                false => Err(BadReference::new(
+                    "no-problem",
+                    "there is no `.run.problem` here",
+                    "`.run.problem` exists in what runs after the steps: below `on`, and in `compensate`",
+                )),
+            },
             "run" => match rest.first() {
                 Some(field) if !RUN_FIELDS.contains(&field.as_str()) => Err(BadReference::new(
                     "unknown-reference",

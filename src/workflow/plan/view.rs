@@ -4,7 +4,7 @@
 //! with each release.
 
 use super::{Action, Block, Cache, Case, ChildWorkflow, Node, Part, Plan, Repeat, Template};
-use crate::workflow::model::{Input, Inputs, LIMITS, When, millis};
+use crate::workflow::model::{Input, Inputs, LIMITS, Occasion, When, millis};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
@@ -30,6 +30,13 @@ impl Plan {
             "outputs": outputs,
             "durability": self.durability,
         });
+        if !self.on.is_empty() {
+            let list = |(occasion, block): &(Occasion, Arc<Block>)| (occasion.key().to_owned(), self.inner(block).0);
+            view["on"] = Value::Object(self.on.iter().map(list).collect());
+        }
+        if let Some(grace) = self.grace() {
+            view["grace-ms"] = millis(grace);
+        }
         if !self.workflows.is_empty() {
             view["workflows"] = self.workflows.iter().map(|child| self.child(child)).collect();
         }
@@ -223,6 +230,9 @@ impl Plan {
             _ => Value::Null,
         };
         step["allow"] = json!(*node.grants.0);
+        if let Some(undo) = &node.compensate {
+            step["compensate"] = self.step(&undo.block.nodes, &undo.block.nodes[0], 1);
+        }
         step
     }
 }

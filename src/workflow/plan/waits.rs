@@ -74,6 +74,7 @@ fn node(step: &Step, part: &model::Part, read: Part, timeout: &Option<Template>)
         continue_on_error: false,
         limits: Arc::new(Limits::default()),
         grants: Grants::default(),
+        compensate: None,
     }
 }
 

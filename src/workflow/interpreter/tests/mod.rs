@@ -1,6 +1,7 @@
 //! A scripted world: it answers what the interpreter asks for, in any order, and moves a virtual
 //! clock.
 
+mod after;
 mod blocks;
 mod bounds;
 mod children;

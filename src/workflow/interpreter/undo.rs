@@ -1,0 +1,292 @@
+//! What undoes steps that succeeded, if the run then fails or is cancelled.
+//!
+//! When an item succeeds whose step has a `compensate`, what that sees is recorded: the result, the
+//! item, and the results of other steps that it reads. So it does not matter that a block has ended
+//! and its nodes are gone. If the run does not complete, the compensations run one after the other,
+//! that of the last success first, each as a block of its own.
+//!
+//! - **U1** An item has at most one compensation, whose place is that of its last success. The keys
+//!   of its calls are below those of the item, so one that is repeated has the keys that it had.
+//! - **U2** If a step with a `compensate` has steps within it, those are undone by it alone once it
+//!   has succeeded.
+//! - **U3** A run that repeats this one runs again what was undone, under new keys, and takes over
+//!   what was not.
+
+use super::blocks::{AfterBlock, ROOT};
+use super::scope::step_value;
+use super::state::Status;
+use super::taken_over::PriorStep;
+use super::{Interpreter, ItemKey};
+use crate::process::Problem;
+use crate::workflow::expression::Size;
+use crate::workflow::plan::{Compensation, Node};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What an entry is counted as, beside the values. About what it takes.
+const ENTRY_SIZE: Size = Size { bytes: 512, values: 4 };
+
+/// An item that a step is within, or is: the step's id, the item, and whether it is one of a list.
+type Level = (Arc<str>, usize, bool);
+
+/// What a compensation sees.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// The results of other steps.
+    pub(super) steps: Map<String, Value>,
+    pub(super) item: Option<(Value, usize)>,
+    pub(super) turn: Option<u32>,
+    /// The result of what is undone.
+    pub(super) output: Value,
+    /// The inputs of a workflow that a step runs, and its `.run`.
+    pub(super) child: Option<(Value, Value)>,
+}
+
+impl Seen {
+    fn size(&self) -> Size {
+        let steps = self.steps.values().map(Size::of).fold(Size::default(), std::ops::Add::add);
+        let item = self.item.as_ref().map_or(Size::default(), |(item, _)| Size::of(item));
+        let child = self.child.as_ref().map_or(Size::default(), |(inputs, _)| Size::of(inputs));
+        steps + item + child + Size::of(&self.output)
+    }
+}
+
+/// A success that can be undone.
+#[derive(Debug)]
+pub(super) struct Undo {
+    node: Arc<Node>,
+    /// The path of the item: `deploy[3].build`.
+    pub(super) path: String,
+    /// What the keys of the compensation begin with.
+    keys: String,
+    /// The items that it is within, the outermost first, and its own.
+    levels: Vec<Level>,
+    /// The number in the item's keys.
+    number: u32,
+    is_of_list: bool,
+    /// What it sees. An error says that there was no room for it.
+    seen: Result<Box<Seen>, Problem>,
+    size: Size,
+}
+
+/// All successes that can be undone.
+#[derive(Debug, Default)]
+pub(super) struct Undos {
+    /// In the order of their successes.
+    all: BTreeMap<u64, Undo>,
+    by_keys: BTreeMap<String, u64>,
+    next: u64,
+}
+
+impl Undos {
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Takes out the last success.
+    pub(super) fn pop(&mut self) -> Option<Undo> {
+        let (_, undo) = self.all.pop_last()?;
+        self.by_keys.remove(&undo.keys);
+        Some(undo)
+    }
+
+    fn remove(&mut self, keys: &str) -> Size {
+        let undo = self.by_keys.remove(keys).and_then(|number| self.all.remove(&number));
+        undo.map_or(Size::default(), |undo| undo.size)
+    }
+
+    /// The keys of successes within an item.
+    fn below(&self, keys: &str) -> Vec<String> {
+        let found = self.by_keys.range(keys.to_owned()..).map(|(key, _)| key);
+        found.take_while(|key| key.starts_with(keys)).filter(|key| *key != keys).cloned().collect()
+    }
+}
+
+impl Interpreter {
+    /// Records that an item succeeded, if it can be undone.
+    pub(super) fn can_be_undone(&mut self, key: ItemKey, output: &Value) {
+        let (index, item) = key;
+        let node = Arc::clone(self.node(index));
+        let Some(undo) = &node.compensate else { return };
+        let live = self.nodes[index].running.as_ref().and_then(|running| running.live.get(&item));
+        let number = live.map_or_else(|| self.prior_number(key), |item| item.known_failures);
+        let keys = format!("{}/{number}/", self.key_path(key));
+        for within in self.undos.below(&keys) {
+            let size = self.undos.remove(&within);
+            self.retained -= size;
+        }
+        let size = self.undos.remove(&keys);
+        self.retained -= size;
+        let seen = self.seen(key, undo, output);
+        let size = ENTRY_SIZE + seen.size();
+        let (seen, size) = match self.check_room(size) {
+            Ok(()) => (Ok(Box::new(seen)), size),
+            Err(problem) => (Err(problem), ENTRY_SIZE),
+        };
+        self.retained += size;
+        let is_list = node.for_each.is_some();
+        let number_of_item = if is_list { format!("[{item}]") } else { String::new() };
+        let undo = Undo {
+            path: format!("{}{number_of_item}", self.path(index)),
+            keys: keys.clone(),
+            levels: self.levels(key),
+            number,
+            is_of_list: is_list || node.repeat.is_some() || self.is_of_list(index),
+            node,
+            seen,
+            size,
+        };
+        self.undos.next += 1;
+        self.undos.all.insert(self.undos.next, undo);
+        self.undos.by_keys.insert(keys, self.undos.next);
+    }
+
+    /// Whether something within an item can be undone.
+    pub(super) fn holds_undos(&self, place: usize) -> bool {
+        !self.undos.is_empty() && !self.undos.below(&self.blocks.get(place).keys).is_empty()
+    }
+
+    fn seen(&self, key: ItemKey, undo: &Compensation, output: &Value) -> Seen {
+        let (index, item) = key;
+        let mut indexes: Vec<usize> = self.needs(index).collect();
+        let given = self.given_outside(index, &mut indexes);
+        let is_read = |id: &str| undo.reads.as_ref().is_none_or(|reads| reads.iter().any(|read| **read == *id));
+        let read = indexes.into_iter().filter(|index| is_read(&self.node(*index).id));
+        let is_child = !std::ptr::eq(given.run, &raw const self.run);
+        Seen {
+            steps: read.map(|index| (self.node(index).id.to_string(), step_value(&self.nodes[index]))).collect(),
+            item: self.item_value(key).or(given.item).map(|(value, item)| (value.clone(), item)),
+            turn: self.node(index).repeat.is_some().then(|| self.turn_of((index, item))),
+            output: output.clone(),
+            child: is_child.then(|| (given.inputs.clone(), given.run.clone())),
+        }
+    }
+
+    fn levels(&self, key: ItemKey) -> Vec<Level> {
+        let mut levels = Vec::new();
+        let mut at = Some(key);
+        while let Some((index, item)) = at {
+            let node = self.node(index);
+            levels.push((Arc::clone(&node.id), item, node.for_each.is_some()));
+            at = self.outer(index);
+        }
+        levels.reverse();
+        levels
+    }
+
+    /// Begins what undoes a success. `Err` if that cannot begin.
+    pub(super) fn begin_undo(&mut self, mut undo: Undo, problem: &Value) -> Result<usize, (Undo, Problem)> {
+        self.retained -= undo.size;
+        let block = match &undo.node.compensate {
+            Some(compensation) => Arc::clone(&compensation.block),
+            None => unreachable!("invariant: it was recorded for its compensation"),
+        };
+        let mut seen = match undo.seen {
+            Ok(seen) => seen,
+            Err(problem) => {
+                undo.seen = Ok(Box::default());
+                return Err((undo, problem));
+            }
+        };
+        if let Some((_, run)) = &mut seen.child {
+            run["problem"] = problem.clone();
+        }
+        undo.seen = Ok(Box::default());
+        let (path, keys, is_of_list) = (format!("{}.", undo.path), undo.keys.clone(), undo.is_of_list);
+        Ok(self.begin_after(&block, AfterBlock::Undo(Box::new(undo), seen), path, keys, is_of_list))
+    }
+
+    /// Records for a run that repeats this one whether a success was undone. If it was not, and is
+    /// within another step, that step begins again and takes it over: so it can be undone there.
+    pub(super) fn note_undone(&mut self, undo: &Undo, is_undone: bool) {
+        let Some(((id, item, _), below)) = undo.levels.split_first() else { return };
+        let Some(index) = self.nodes_in(ROOT).find(|index| self.node(*index).id == *id) else { return };
+        if below.is_empty() && !is_undone {
+            return;
+        }
+        let state = &mut self.nodes[index];
+        state.undone.insert(*item);
+        if below.is_empty() {
+            state.ended_items.undo(*item, undo.number);
+        } else {
+            let steps = state.ended_items.within.entry(*item).or_default();
+            undo_within(steps, below, is_undone.then_some(undo.number));
+        }
+    }
+}
+
+/// Marks a step within an item as undone, if it has the number of its keys, and those around it as
+/// such that begin again.
+fn undo_within(steps: &mut BTreeMap<String, PriorStep>, levels: &[Level], number: Option<u32>) {
+    let Some(((id, item, is_list), below)) = levels.split_first() else { return };
+    let prior = steps.entry(id.to_string()).or_default();
+    if below.is_empty() {
+        let Some(number) = number else { return };
+        prior.forget(*item, *is_list);
+        prior.within.remove(item);
+        prior.undo(*item, number);
+    } else {
+        prior.forget(*item, *is_list);
+        undo_within(prior.within.entry(*item).or_default(), below, number);
+    }
+}
+
+/// What the run's problem says of compensations.
+#[derive(Debug, Default)]
+pub(super) struct UndoReport {
+    undone: Vec<String>,
+    not_undone: Vec<Value>,
+    more: usize,
+}
+
+impl UndoReport {
+    /// Most that are named of each. Arbitrary.
+    const NAMED_MAX: usize = 100;
+
+    pub(super) fn add(&mut self, undo: &Undo, outcome: Result<(), &Problem>) {
+        let (named, entry) = match outcome {
+            Ok(()) => (self.undone.len(), None),
+            Err(problem) => (self.not_undone.len(), Some(problem)),
+        };
+        if named >= Self::NAMED_MAX {
+            self.more += 1;
+            return;
+        }
+        match entry {
+            None => self.undone.push(undo.path.clone()),
+            Some(problem) => self.not_undone.push(json!({
+                "step": undo.path,
+                "kind": problem.kind,
+                "title": problem.title,
+                "class": problem.class,
+                "detail": problem.detail,
+            })),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.undone.is_empty() && self.not_undone.is_empty()
+    }
+
+    /// The steps that could not be undone.
+    pub(super) fn not_undone(&self) -> impl Iterator<Item = &str> {
+        self.not_undone.iter().filter_map(|one| one["step"].as_str())
+    }
+
+    /// Adds it to the extension members of a problem.
+    pub(super) fn write(&self, data: &mut Map<String, Value>) {
+        data.insert("undone".to_owned(), json!(self.undone));
+        data.insert("not-undone".to_owned(), json!(self.not_undone));
+        if self.more > 0 {
+            data.insert("undone-not-listed".to_owned(), json!(self.more));
+        }
+    }
+}
+
+impl super::state::NodeState {
+    /// Whether a run that repeats this one runs it again, since it was undone.
+    pub(super) fn was_undone(&self) -> bool {
+        !self.undone.is_empty() && matches!(self.status, Status::Succeeded | Status::Failed | Status::Cancelled)
+    }
+}
