@@ -41,6 +41,14 @@ fn told(outcome: &Outcome) -> Value {
         data.get_mut("cause").and_then(Value::as_object_mut).map(|cause| cause.remove("detail"));
         data
     };
+    // Which of several items succeeded last depends on where the run was cut.
+    let data = |problem: &Problem| {
+        let mut data = data(problem);
+        if let Some(undone) = data.get_mut("undone").and_then(Value::as_array_mut) {
+            undone.sort_by_key(|path| (path == "pay", path.to_string()));
+        }
+        data
+    };
     match &outcome.result {
         Ok(Payload::Json(json)) => json.to_value(),
         Ok(other) => panic!("{other:?}"),
@@ -206,8 +214,48 @@ steps:
 outputs: { asked: "${ .steps.ask.output }", doubled: "${ .steps.double.output }" }
 "#;
 
+const UNDONE: &str = r#"
+inputs: { who: { type: string, default: Ann } }
+steps:
+  - id: pay
+    call: shop
+    with: [ pay, "${ .inputs.who }" ]
+    compensate: { call: shop, with: [ refund, "${ .output[1] }" ] }
+  - id: rooms
+    needs: pay
+    for-each: [ 1, 2 ]
+    steps:
+      - id: room
+        call: shop
+        with: [ room, "${ .item }" ]
+        compensate: { call: shop, with: [ free, "${ .item }", "${ .steps.pay.output[1] }" ] }
+      - { id: key, needs: room, wait: 1ms }
+  - { id: bad, needs: rooms, call: shop, with: [ bad ] }
+on:
+  failure: [{ id: tell, call: shop, with: "${ .run.problem.data.undone | sort }" }]
+  always:
+    - { id: one, wait: 1ms }
+    - { id: two, needs: one, call: shop, with: [ "${ .steps.pay.status }", "${ .run.problem.kind }" ] }
+"#;
+
 fn cases() -> Vec<Case> {
     vec![
+        Case {
+            name: "undone",
+            text: UNDONE,
+            inputs: json!({}),
+            signals: &[],
+            ends: json!({
+                "kind": "step-failed",
+                "title": "The step `bad` failed",
+                "data": {
+                    "step": "bad", "pointer": "/steps/2", "item": null, "attempt": 1,
+                    "cause": { "kind": "broken", "title": "It is broken", "class": "definite" },
+                    "failed": ["bad"], "unreached": [],
+                    "undone": ["rooms[0].room", "rooms[1].room", "pay"], "not-undone": [],
+                },
+            }),
+        },
         Case {
             name: "several",
             text: SEVERAL,
@@ -474,4 +522,48 @@ fn how_much_other_files_may_hold_is_bounded() {
     let many: Vec<String> = (0..999).map(|step| format!("  - {{ id: s{step}, set: 1 }}\n")).collect();
     let error = refused(11, &|_| format!("steps:\n{}", many.concat()));
     assert!(error.contains("10000 steps in other files"), "{error}");
+}
+
+/// Two steps that can be undone, one of them within another step, and one that fails.
+const UNDO_AND_RETRY: &str = r#"
+steps:
+  - { id: pay, call: shop, with: [ pay ], compensate: { call: shop, with: [ refund ] } }
+  - id: rooms
+    for-each: [ 1, 2 ]
+    max-parallel: 1
+    steps:
+      - id: room
+        call: shop
+        with: [ room, "${ .item }" ]
+        compensate: { call: shop, with: [ free, "${ .item }" ], retry: { max: 0 } }
+      - { id: key, needs: room, call: shop, with: [ key, "${ .item }" ] }
+    outputs: { key: "${ .steps.key.output[1] }" }
+  - { id: bad, needs: [ pay, rooms ], call: shop, with: [ bad ] }
+outputs: { keys: "${ .steps.rooms.output | map(.key) }" }
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_retry_runs_again_what_was_undone_under_new_keys_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let shop = Arc::new(Shop::default());
+    shop.broken.lock().unwrap().extend(["[\"bad\"]".to_owned(), r#"["free",1]"#.to_owned()]);
+    let host = shop.host(folder.path());
+    let workflow = host.parse("flow.yaml", UNDO_AND_RETRY, folder.path()).unwrap();
+    let options = RunOptions { id: Some("run".to_owned()), ..RunOptions::default() };
+    let outcome = host.start(&workflow, Map::new(), options).unwrap().finished().await;
+    let data = told(&outcome)["data"].clone();
+    let mut undone: Vec<_> = data["undone"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    undone.sort_unstable();
+    assert_eq!(undone, ["pay", "rooms[1].room"]);
+    assert_eq!(data["not-undone"][0]["step"], "rooms[0].room");
+    shop.broken.lock().unwrap().clear();
+    shop.asked.lock().unwrap().clear();
+    let records = host.journal().unwrap().unwrap().records("run").unwrap();
+    let prepared = host.prepare_retry(&workflow, &records, &workflow, RetryOptions::default()).unwrap();
+    let run = host.retry(&workflow, prepared, RunOptions::default()).unwrap();
+    let outcome = run.finished().await;
+    assert_eq!((told(&outcome), outcome.status), (json!({ "keys": [1, 2] }), Status::Succeeded));
+    let asked: Vec<String> = shop.asked.lock().unwrap().keys().cloned().collect();
+    // What was undone is done again. The room that is still booked is taken over, with its key.
+    assert_eq!(asked, [r#"["bad"]"#, r#"["key",2]"#, r#"["pay"]"#, r#"["room",2]"#]);
 }

@@ -20,6 +20,28 @@ use std::path::Path;
 /// Failed steps that are listed besides the first. Arbitrary: some lines.
 const ALSO_MAX: usize = 20;
 
+/// What was undone, what was not, and what failed after the steps.
+fn undone(problem: &Problem) -> Vec<String> {
+    let data = problem.data.as_ref().map(crate::process::Json::to_value).unwrap_or_default();
+    let list = |key: &str| data[key].as_array().map_or(&[][..], Vec::as_slice);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut notes = Vec::new();
+    let names: Vec<String> = list("undone").iter().map(text).collect();
+    if !names.is_empty() {
+        let more = names.len().saturating_sub(ALSO_MAX);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        notes.push(format!("undone: {}{more}", names[..names.len().min(ALSO_MAX)].join(", ")));
+    }
+    for one in list("not-undone").iter().take(ALSO_MAX) {
+        notes.push(format!("not undone: {}: {} ({})", text(&one["step"]), text(&one["title"]), text(&one["kind"])));
+    }
+    for one in list("on").iter().take(ALSO_MAX) {
+        let detail = text(&one["detail"]);
+        notes.push(format!("{}: {detail}", text(&one["title"])));
+    }
+    notes
+}
+
 /// A run that has ended, and what is needed to report it.
 #[derive(Clone)]
 pub(in crate::cli) struct Report<'a> {
@@ -80,6 +102,7 @@ impl Report<'_> {
         let cause = failure.excerpt(self.workflow);
         let mut notes = failure.notes(cause.is_some());
         notes.extend(crate::cli::report::reasons::said(&failure.cause));
+        notes.extend(undone(problem));
         let node = failure.step.as_deref().and_then(|step| self.workflow.plan().node(step));
         if failure.cause["class"] == "uncertain" && node.is_some_and(|node| node.retry.is_some()) {
             notes.push("`retry` did not repeat it: it may have happened, and is not safe to repeat".to_owned());

@@ -8,7 +8,7 @@ use super::{Block, Step, Workflow};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Entry, Node};
 
-const ON: KnownKeys =
+pub(super) const ON: KnownKeys =
     KnownKeys { what: "`on`", known: &["failure", "cancel", "always"], later: &[], foreign: foreign_keys::ON };
 
 const EXAMPLE: &str = "on: { failure: [{ id: alert, call: log, with: { message: \"${ .run.problem.title }\" } }] }";

@@ -47,12 +47,10 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
         "allow",
         "compensate",
     ],
-    later: &[
-        (
-            "secrets",
-            "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
-        ),
-    ],
+    later: &[(
+        "secrets",
+        "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
+    )],
     foreign: foreign_keys::STEP,
 };
 /// The entry point of a guest if the step names none.
@@ -76,26 +74,31 @@ pub(super) const COMPENSATION: KnownKeys = KnownKeys {
     what: "`compensate`",
     known: &[
         "name",
-        "uses",
-        "script",
-        "call",
-        "steps",
-        "switch",
-        "outputs",
-        "entry",
         "if",
+        "uses",
+        "call",
+        "workflow",
+        "entry",
         "for-each",
         "max-parallel",
-        "with",
-        "retry",
         "repeat",
-        "timeout",
+        "with",
+        "script",
         "limits",
+        "timeout",
+        "retry",
         "allow",
+        "switch",
+        "steps",
+        "outputs",
     ],
     later: &[],
     foreign: foreign_keys::COMPENSATION,
 };
+
+/// As [`ONLY_WITH`], for what undoes a step.
+pub(super) const COMPENSATION_ONLY_WITH: &[(&str, &[&str])] =
+    &[("entry", &["uses"]), ("limits", &["uses", "script"]), ("outputs", &["steps"])];
 
 pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, problems: &mut Diagnostics) -> Option<Step> {
     let pointer = format!("{}/{index}", within.pointer);

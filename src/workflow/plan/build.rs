@@ -8,8 +8,8 @@ use super::hints;
 use super::references::{ExpressionSite, KnownNames, ListNames, unknown_need};
 use super::template::Template;
 use super::{
-    Action, Block, Cache, Case, ChildWorkflow, Compensation, Node, PLAN_VERSION, Plan, Repeat, after, cache, calls, components, concurrency,
-    schedules, waits,
+    Action, Block, Cache, Case, ChildWorkflow, Compensation, Node, PLAN_VERSION, Plan, Repeat, after, cache, calls,
+    components, concurrency, schedules, waits,
 };
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};

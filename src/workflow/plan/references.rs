@@ -240,6 +240,9 @@ impl<'a> KnownNames<'a> {
     fn unknown_step(&self, id: &str) -> BadReference {
         let steps = || self.steps();
         let hint = match (dashed(id, steps()), self.meant(id, steps())) {
+            _ if self.within.get(id).is_some_and(|group| group.starts_with("on.")) => {
+                format!("`{id}` is below `on`, and runs when all other steps have ended")
+            }
             _ if self.within.contains_key(id) => {
                 let group = self.within[id];
                 format!(

@@ -7,6 +7,7 @@ mod bounds;
 mod children;
 mod failures;
 mod properties;
+mod reference;
 mod retry;
 mod rules;
 mod signals;

@@ -40,6 +40,7 @@ pub(crate) struct Keys {
 }
 
 /// A key.
+#[derive(Clone, Copy)]
 pub(crate) struct Word {
     /// The key.
     pub(crate) key: &'static str,
@@ -50,6 +51,7 @@ pub(crate) struct Word {
 }
 
 /// What a value looks like.
+#[derive(Clone, Copy)]
 pub(crate) enum Shape {
     /// Any value; texts in it may hold expressions.
     Any,

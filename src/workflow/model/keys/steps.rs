@@ -98,7 +98,44 @@ const WORDS: &[Word] = &[
         "What a step with `steps` gives: names with values; by default `{}`.",
         Shape::Map(&Shape::Any),
     ),
+    Word::new(
+        "compensate",
+        "What undoes the step if the run fails or is cancelled after it succeeded: a step without an id, which reads the \
+         result as `.output`.",
+        Shape::Keys(|| &COMPENSATION),
+    ),
 ];
+
+static COMPENSATION: Keys = Keys {
+    exactly_one: &["uses", "script", "call", "steps", "switch", "workflow"],
+    only_with: &[step::COMPENSATION_ONLY_WITH, &[("max-parallel", &["for-each"])]],
+    ..Keys::new("compensation", &step::COMPENSATION, &COMPENSATION_WORDS)
+};
+
+const COMPENSATION_WORDS: [Word; step::COMPENSATION.known.len()] = words_of(step::COMPENSATION.known);
+
+/// The words of some keys of a step.
+const fn words_of<const N: usize>(keys: &[&str]) -> [Word; N] {
+    let mut words = [WORDS[0]; N];
+    let mut at = 0;
+    while at < N {
+        let mut from = 0;
+        while !is_same(WORDS[from].key.as_bytes(), keys[at].as_bytes()) {
+            from += 1;
+        }
+        words[at] = WORDS[from];
+        at += 1;
+    }
+    words
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut at = 0;
+    while at < one.len() && at < other.len() && one[at] == other[at] {
+        at += 1;
+    }
+    at == one.len() && at == other.len()
+}
 
 pub(crate) static CASE: Keys = Keys {
     required: &["steps"],

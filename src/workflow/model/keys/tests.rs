@@ -196,6 +196,7 @@ const UNSEEN: &[(&str, Unseen)] = &[
     ("expressions-that-do-not-compile", Unseen::InText),
     ("grants", Unseen::Host),
     ("needs-a-step-outside", Unseen::BetweenParts),
+    ("outputs-of-several-waits", Unseen::BetweenParts),
     ("references-to-nothing", Unseen::BetweenParts),
     ("schedule-inputs", Unseen::BetweenParts),
     ("steps-too-deep", Unseen::Depth),

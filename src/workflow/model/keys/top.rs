@@ -4,7 +4,7 @@ use super::settings::{COMPONENT, DEFAULTS, INPUT, SCHEMA_TYPES};
 use super::steps::STEP;
 use super::{Keys, Shape, Word};
 use crate::run::{OnLimit, PLACES_MAX, QUEUE_MAX};
-use crate::workflow::model::{concurrency, read, schedule};
+use crate::workflow::model::{after, concurrency, read, schedule};
 
 pub(crate) static WORKFLOW: Keys = Keys { required: &["steps"], ..Keys::new("workflow", &read::KEYS, TOP) };
 
@@ -49,7 +49,29 @@ const TOP: &[Word] = &[
         Shape::Some(&Shape::Keys(|| &STEP)),
     ),
     Word::new("outputs", "What a run returns: names with values; by default `{}`.", Shape::Map(&Shape::Any)),
+    Word::new(
+        "on",
+        "Steps that run when the others have ended: if the run failed, if it is cancelled, or in any case.",
+        Shape::Keys(|| &ON),
+    ),
+    Word::new(
+        "grace",
+        "How long a cancelled run has to end; by default 5s, and 5m with `on` or `compensate`.",
+        Shape::Duration,
+    ),
 ];
+
+const STEPS: Shape = Shape::Some(&Shape::Keys(|| &STEP));
+
+static ON: Keys = Keys::new(
+    "on",
+    &after::ON,
+    &[
+        Word::new("failure", "Steps that run if the run failed; they see `.run.problem`.", STEPS),
+        Word::new("cancel", "Steps that run if the run is cancelled, within its `grace`.", STEPS),
+        Word::new("always", "Steps that run at the end, in any case.", STEPS),
+    ],
+);
 
 static SCHEDULE: Keys =
     Keys { exactly_one: &["cron", "every"], ..Keys::new("schedule", &schedule::KEYS, SCHEDULE_WORDS) };
