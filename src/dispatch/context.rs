@@ -1,7 +1,7 @@
 //! The context of a call, as its handler sees it.
 
 use crate::process::{Grants, Limits, Message, Micros, Payload, Pid, Sender, Tag};
-use crate::run::{OutgoingCall, Reply};
+use crate::run::{OutgoingCall, Reply, RunBlobs};
 use std::fmt;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -14,13 +14,19 @@ pub struct CallContext {
     call: OutgoingCall,
     reply: Arc<dyn Reply>,
     abandoned: CancellationToken,
+    blobs: Option<RunBlobs>,
 }
 
 impl CallContext {
     /// Splits a call into its arguments and its context.
-    pub(super) fn new(mut call: OutgoingCall, reply: Arc<dyn Reply>, abandoned: CancellationToken) -> (Payload, Self) {
+    pub(super) fn new(
+        mut call: OutgoingCall,
+        reply: Arc<dyn Reply>,
+        abandoned: CancellationToken,
+        blobs: Option<RunBlobs>,
+    ) -> (Payload, Self) {
         let args = std::mem::replace(&mut call.args, Payload::NULL);
-        (args, Self { call, reply, abandoned })
+        (args, Self { call, reply, abandoned, blobs })
     }
 
     /// Returns the run's id.
@@ -64,6 +70,12 @@ impl CallContext {
     /// W3C Trace Context.
     pub fn traceparent(&self) -> Option<&Arc<str>> {
         self.call.traceparent.as_ref()
+    }
+
+    /// Returns the blobs of the run, to read what it was given and to store more; `None` if the
+    /// dispatcher stores none. Its calls wait for a disk.
+    pub fn blobs(&self) -> Option<&RunBlobs> {
+        self.blobs.as_ref()
     }
 
     /// Returns the grants of the process.

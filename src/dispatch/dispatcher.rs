@@ -1,6 +1,7 @@
 //! Hands calls to their handlers.
 
 use super::CallContext;
+use super::blob::Recall;
 use super::gate::{Admitted, Gate, Permit};
 use super::handler::Handling;
 use super::in_flight::{CallKey, InFlightGuard, InFlightTable};
@@ -9,8 +10,8 @@ use super::problems;
 use super::registry::{RegisteredHandler, Registry};
 use super::runtime::HandlerRuntime;
 use super::statistics::{Counters, HandlerStatistics};
-use crate::process::{Answer, Payload, Pid, Problem, Tag};
-use crate::run::{Dispatched, Effects, OutgoingCall, Reply};
+use crate::process::{Answer, Payload, Pid, Problem, Recalls, Tag};
+use crate::run::{BlobBounds, BlobStore, Dispatched, Effects, OutgoingCall, Reply, RunBlobs};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,6 +30,13 @@ pub struct Dispatcher {
     in_flight: Arc<InFlightTable>,
     closing: CancellationToken,
     runtime: HandlerRuntime,
+    blobs: Option<Arc<Blobs>>,
+}
+
+/// Where the blobs of all runs are.
+struct Blobs {
+    store: Arc<dyn BlobStore>,
+    bounds: BlobBounds,
 }
 
 /// A handler with its limits and counts.
@@ -43,7 +51,14 @@ struct Dispatching {
     call: OutgoingCall,
     reply: Arc<dyn Reply>,
     abandoned: CancellationToken,
+    blobs: Option<RunBlobs>,
     obligation: AnswerObligation,
+}
+
+impl Blobs {
+    fn of(&self, run: &Arc<str>) -> RunBlobs {
+        RunBlobs::new(Arc::clone(&self.store), Arc::clone(run), self.bounds)
+    }
 }
 
 impl Dispatcher {
@@ -65,7 +80,14 @@ impl Dispatcher {
             Arc::new(Lane { entry: Arc::clone(entry), gate, counters: Arc::default() })
         };
         let lanes = registry.entries().map(|(name, entry)| (Arc::clone(name), lane(entry))).collect();
-        Self { registry, lanes, in_flight: Arc::default(), closing: CancellationToken::new(), runtime }
+        Self { registry, lanes, in_flight: Arc::default(), closing: CancellationToken::new(), runtime, blobs: None }
+    }
+
+    /// Lets handlers read and store blobs ([`CallContext::blobs`]).
+    #[must_use]
+    pub fn storing_blobs(mut self, store: Arc<dyn BlobStore>, bounds: BlobBounds) -> Self {
+        self.blobs = Some(Arc::new(Blobs { store, bounds }));
+        self
     }
 
     /// Returns the handlers.
@@ -114,7 +136,8 @@ impl Dispatcher {
         let counters = Arc::clone(&lane.counters);
         let obligation =
             AnswerObligation::new(Arc::clone(&reply), counters, abandoned.clone(), call.limits.payload_bytes);
-        let dispatching = Dispatching { call, reply, abandoned, obligation };
+        let blobs = self.blobs.as_deref().map(|blobs| blobs.of(&call.run));
+        let dispatching = Dispatching { call, reply, abandoned, blobs, obligation };
         Ok(match admitted {
             Admitted::Running(permit) if is_checked => self.handle_on_worker(&lane, dispatching, permit),
             admitted => self.handle_on_runtime(lane, dispatching, admitted, is_checked),
@@ -124,9 +147,9 @@ impl Dispatcher {
     /// Calls the handler on this thread.
     fn handle_on_worker(&self, lane: &Lane, dispatching: Dispatching, permit: Permit) -> Dispatched {
         let key = dispatching.key();
-        let Dispatching { call, reply, abandoned, mut obligation } = dispatching;
+        let Dispatching { call, reply, abandoned, blobs, mut obligation } = dispatching;
         let token = abandoned.clone();
-        let handling = catch_unwind(AssertUnwindSafe(|| lane.handle(call, reply, token, &mut obligation)));
+        let handling = catch_unwind(AssertUnwindSafe(|| lane.handle((call, blobs), reply, token, &mut obligation)));
         let future = match handling {
             Err(_) => return Dispatched::Answered(obligation.panicked()),
             Ok(Handling::Now(answer)) => return Dispatched::Answered(obligation.answer_inline(answer)),
@@ -148,7 +171,7 @@ impl Dispatcher {
         is_checked: bool,
     ) -> Dispatched {
         let key = dispatching.key();
-        let Dispatching { call, reply, abandoned, obligation } = dispatching;
+        let Dispatching { call, reply, abandoned, blobs, obligation } = dispatching;
         let token = abandoned.clone();
         self.spawn(key, abandoned, obligation, move |guard, mut obligation| async move {
             let permit = match admitted {
@@ -156,7 +179,7 @@ impl Dispatcher {
                 Admitted::Queued(ticket) => ticket.permit().await,
             };
             let checked = if is_checked { Ok(call) } else { check_on_blocking_thread(Arc::clone(&lane), call).await };
-            let answer = match checked.map(|call| lane.handle(call, reply, token, &mut obligation)) {
+            let answer = match checked.map(|call| lane.handle((call, blobs), reply, token, &mut obligation)) {
                 Err(problem) => Err(Arc::new(problem)),
                 Ok(Handling::Now(answer)) => answer,
                 Ok(Handling::Later(future)) => future.await,
@@ -217,7 +240,8 @@ impl Lane {
     }
 
     fn check(&self, call: &OutgoingCall) -> Result<(), Problem> {
-        if let Some(schema) = self.entry.schema() {
+        let is_content = self.entry.declaration.takes_bytes && matches!(call.args, Payload::Bytes(_));
+        if let Some(schema) = self.entry.schema().filter(|_| !is_content) {
             schema.check(&call.args)?;
         }
         self.entry.check_grant(&call.grants, &call.args)
@@ -225,13 +249,13 @@ impl Lane {
 
     fn handle(
         &self,
-        call: OutgoingCall,
+        (call, blobs): (OutgoingCall, Option<RunBlobs>),
         reply: Arc<dyn Reply>,
         abandoned: CancellationToken,
         obligation: &mut AnswerObligation,
     ) -> Handling {
         obligation.mark_begun(self.entry.is_repeatable(&call.args));
-        let (args, context) = CallContext::new(call, reply, abandoned);
+        let (args, context) = CallContext::new(call, reply, abandoned, blobs);
         Arc::clone(&self.entry.handler).handle(args, context)
     }
 }
@@ -253,6 +277,11 @@ impl Effects for Dispatcher {
         let begun = catch_unwind(AssertUnwindSafe(|| self.start(call, reply)));
         let begun = begun.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)));
         begun.unwrap_or_else(|problem| Dispatched::Answered(Answer::Err(Arc::new(problem))))
+    }
+
+    fn recalls(&self, run: &str) -> Option<Arc<dyn Recalls>> {
+        let blobs = self.blobs.as_deref()?.of(&run.into());
+        Some(Arc::new(Recall(blobs)))
     }
 
     fn abandon(&self, run: &str, pid: Pid, tag: Tag) {

@@ -159,6 +159,8 @@ pub struct Declaration {
     pub grant_arguments: Option<Cow<'static, [Cow<'static, str>]>>,
     /// Whether every call is safe to repeat.
     pub repeatable: bool,
+    /// Whether arguments that are bytes are taken too. The schema says nothing about them.
+    pub takes_bytes: bool,
     /// Calls that may run at one time.
     pub concurrent_max: usize,
     /// Calls that may be queued; any more are answered `too-many-calls`.
@@ -177,6 +179,7 @@ impl Declaration {
             capability: None,
             grant_arguments: None,
             repeatable: false,
+            takes_bytes: false,
             concurrent_max: 256,
             waiting_max: 10_000,
             rate: None,
@@ -209,6 +212,13 @@ impl Declaration {
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.repeatable = true;
+        self
+    }
+
+    /// Takes arguments that are bytes, too.
+    #[must_use]
+    pub fn takes_bytes(mut self) -> Self {
+        self.takes_bytes = true;
         self
     }
 

@@ -37,6 +37,9 @@
 //! repeats nothing, records nothing, and shares a handler's capacity among runs in the order of
 //! their calls only.
 
+mod blob;
+mod blob_body;
+mod blocking;
 mod context;
 mod dispatcher;
 mod gate;
@@ -52,6 +55,10 @@ mod runtime;
 mod schema;
 mod statistics;
 
+pub(crate) use blob::Recall;
+pub use blob::{Get as BlobGet, Put as BlobPut};
+#[cfg(feature = "serve")]
+pub(crate) use blob_body::{BlobBody, CHUNK_BYTES as BLOB_CHUNK_BYTES};
 pub use context::CallContext;
 pub use dispatcher::Dispatcher;
 pub use handler::{Declaration, Handler, Handling, Rate, arguments, from_fn, from_inline_fn};

@@ -46,6 +46,11 @@ pub(super) fn bad_arguments(detail: &str) -> Problem {
     Problem::new(base::BAD_ARGUMENTS, "the arguments do not fit the handler").with_detail(detail)
 }
 
+/// Only a host that was built by hand stores none.
+pub(super) fn no_blobs() -> Problem {
+    Problem::new(base::NOT_SUPPORTED, "this host stores no blobs")
+}
+
 pub(super) fn not_granted(detail: impl Into<String>) -> Problem {
     Problem::new(base::NOT_GRANTED, "the workflow does not grant this call").with_detail(detail)
 }

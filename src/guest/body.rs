@@ -267,6 +267,7 @@ impl Guest {
 impl Body for Guest {
     fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>) {
         self.now = now;
+        events.iter_mut().for_each(Event::recall);
         self.events.append(events);
     }
 

@@ -233,6 +233,11 @@ impl Context {
         self.wasi.begin_program(world);
     }
 
+    /// The program's world.
+    pub(super) fn program(&self) -> Option<&World> {
+        self.wasi.program()
+    }
+
     /// Takes what the program has left.
     pub(super) fn end_program(&mut self) -> Option<World> {
         self.wasi.end_program()

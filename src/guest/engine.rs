@@ -11,6 +11,7 @@ use super::problem::EngineError;
 use super::spares::{PERMIT_EACH, Spares};
 use super::{sizing, wasi};
 use crate::process::{Budget, Permit};
+use crate::run::{BlobBounds, BlobStore, RunBlobs};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use wasmtime::component::Linker;
@@ -66,6 +67,8 @@ pub struct GuestEngine {
     spares: Spares,
     /// Guests that continued from a stored state.
     restores: AtomicU64,
+    /// Where programs read and store blobs.
+    blobs: OnceLock<(Arc<dyn BlobStore>, BlobBounds)>,
 }
 
 impl GuestEngine {
@@ -102,12 +105,24 @@ impl GuestEngine {
             images,
             spares,
             restores: AtomicU64::new(0),
+            blobs: OnceLock::new(),
         })
     }
 
     /// Guests that can be live at the same time.
     pub fn slots(&self) -> u32 {
         self.slots
+    }
+
+    /// Lets programs read and store blobs of their runs. Only the first call counts.
+    pub fn store_blobs(&self, store: Arc<dyn BlobStore>, bounds: BlobBounds) {
+        let _ = self.blobs.set((store, bounds));
+    }
+
+    /// The blobs of a run; `None` if the host stores none.
+    pub(super) fn blobs(&self, run: &Arc<str>) -> Option<RunBlobs> {
+        let (store, bounds) = self.blobs.get()?;
+        Some(RunBlobs::new(Arc::clone(store), Arc::clone(run), *bounds))
     }
 
     /// Guests that continued from a stored state: after an eviction, or from a snapshot.

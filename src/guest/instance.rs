@@ -21,6 +21,7 @@ impl Instance {
     pub(super) fn drop_guest(&mut self, loaded: &Loaded) {
         let blank = ProcessInit {
             run: "".into(),
+            holder: "".into(),
             pid: Pid::ROOT,
             seed: [0; 32],
             entry: "".into(),

@@ -73,6 +73,7 @@ fn throw_away_init() -> ProcessInit {
     let limits = Limits { output_bytes: DESCRIPTION_BYTES_MAX, ..Limits::default() };
     ProcessInit {
         run: "sandbox".into(),
+        holder: "".into(),
         pid: Pid::ROOT,
         seed: [0; 32],
         entry: "".into(),

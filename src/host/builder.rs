@@ -1,5 +1,6 @@
 //! Building a host.
 
+use super::blobs::HostBlobs;
 use super::cached_calls::StepCaching;
 use super::durable::DataFolder;
 use super::expression_cache::ExpressionCache;
@@ -9,11 +10,11 @@ use super::storage::{StorageNotice, StorageWatcher};
 use super::{CompileNotice, Host, HostError, Shared};
 use crate::base::processors;
 use crate::dispatch::http::{Http, HttpHook};
-use crate::dispatch::{CallContext, Dispatcher, Handler, Log, RegistryBuilder};
+use crate::dispatch::{BlobGet, BlobPut, CallContext, Dispatcher, Handler, Log, Registry, RegistryBuilder};
 use crate::guest::{EngineOptions, GuestEngine};
 use crate::oci::Registries;
 use crate::process::{LogLine, NativeProgram, Process, Program, handler};
-use crate::run::{Clock, Kernel};
+use crate::run::{BlobStore, Clock, Kernel};
 use crate::scheduler::{Config, Scheduler};
 use crate::workflow::expression::{EngineConfig, Jq};
 use parking_lot::Mutex;
@@ -49,6 +50,7 @@ pub struct HostBuilder {
     http_hook: Option<Arc<dyn HttpHook>>,
     retention: RetentionPolicy,
     step_cache: StepCaching,
+    blob_bounds: crate::run::BlobBounds,
 }
 
 impl HostBuilder {
@@ -212,6 +214,13 @@ impl HostBuilder {
         self
     }
 
+    /// Sets how large blobs may be.
+    #[must_use]
+    pub fn blobs(mut self, bounds: crate::run::BlobBounds) -> Self {
+        self.blob_bounds = bounds;
+        self
+    }
+
     /// Sets the runtime that handlers wait on. Default: the host starts one of its own when a
     /// handler first waits.
     #[must_use]
@@ -250,11 +259,13 @@ impl HostBuilder {
         let registries = Registries::new(self.registries.unwrap_or_else(|| self.http.clone()), kept);
         let addresses = self.http.permissions.iter().map(ToString::to_string).collect();
         let http = Http::new(self.http).map_err(HostError::Http)?.hooked(self.http_hook);
-        let registry = self.registry.built_in(handler::HTTP, http).built_in(handler::LOG, Log::new(logs)).build()?;
-        let dispatcher = Arc::new(match self.runtime {
-            Some(runtime) => Dispatcher::on_runtime(registry, runtime),
-            None => Dispatcher::new(registry),
-        });
+        let registry = self.registry.built_in(handler::HTTP, http).built_in(handler::LOG, Log::new(logs));
+        let registry = registry.built_in(handler::BLOB_GET, BlobGet).built_in(handler::BLOB_PUT, BlobPut).build()?;
+        let data = self.data.map(|folder| Arc::new(DataFolder::new(folder, &kernel, self.watcher)));
+        let blobs = HostBlobs::new(data.as_ref());
+        let store = Arc::clone(&blobs) as Arc<dyn BlobStore>;
+        guests.store_blobs(Arc::clone(&store), self.blob_bounds);
+        let dispatcher = dispatcher(registry, self.runtime).storing_blobs(store, self.blob_bounds);
         let workers = self.workers.unwrap_or_else(|| processors().div_ceil(2));
         let outside = Some(Arc::clone(guests.on_demand_memory()));
         let config = Config { workers, capacity: guests.capacity(), outside, slice_fuel, ..Config::default() };
@@ -262,10 +273,11 @@ impl HostBuilder {
         let port = SchedulerPort::default();
         port.open(scheduler.handle());
         kernel.attach(port.clone());
-        let step_cache = self.step_cache.open(self.data.as_ref());
-        let data = self.data.map(|folder| DataFolder::new(folder, &kernel, self.watcher));
+        let step_cache = self.step_cache.open(data.as_ref().map(|data| data.folder().to_owned()).as_ref());
         let shared = Shared {
             data,
+            blobs,
+            blob_bounds: self.blob_bounds,
             addresses,
             compiling: self.compiling,
             retains: self.retains,
@@ -277,7 +289,7 @@ impl HostBuilder {
             registries,
             engines: self.engines.or_else(super::script::engines_folder),
             jq,
-            dispatcher,
+            dispatcher: Arc::new(dispatcher),
             step_cache,
             signals: super::runs::ActCounts::default(),
             steps: super::step_counts::StepCounts::default(),
@@ -305,4 +317,11 @@ fn by_name(all: Vec<(String, Arc<dyn Program>)>) -> Result<BTreeMap<String, Arc<
         }
     }
     Ok(natives)
+}
+
+fn dispatcher(registry: Registry, runtime: Option<tokio::runtime::Handle>) -> Dispatcher {
+    match runtime {
+        Some(runtime) => Dispatcher::on_runtime(registry, runtime),
+        None => Dispatcher::new(registry),
+    }
 }

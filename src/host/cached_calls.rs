@@ -3,7 +3,7 @@
 use super::Host;
 use crate::journal::{CacheBounds, CacheCounts, Found, NewEntry, Question, StepCache};
 use crate::process::handler::CACHE;
-use crate::process::{Json, Micros, Payload, Pid, Tag, Timestamp};
+use crate::process::{Blob, Json, Micros, Payload, Pid, Recalls, Tag, Timestamp};
 use crate::run::{CachedOutcome, Dispatched, Effects, OutgoingCall, Reply};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -73,12 +73,14 @@ fn answer_of(Found { run, at, output }: &Found) -> Payload {
     Json::parse(text).map_or(Payload::NULL, Payload::Json)
 }
 
-/// An outcome as expressions see it.
+/// An outcome as expressions see it. One that names a blob is of no use to a run that does not hold
+/// it.
 fn output_of(payload: &Payload) -> Option<bytes::Bytes> {
     match payload {
+        Payload::Json(json) if json.as_str().contains("blake3:") && !Blob::all_of(&json.to_value()).is_empty() => None,
         Payload::Json(json) => Some(bytes::Bytes::copy_from_slice(json.as_bytes())),
         Payload::Bytes(bytes) => Some(format!("\"{}\"", STANDARD.encode(bytes)).into()),
-        Payload::Blob(_) => None,
+        Payload::Blob(_) | Payload::Recalled(_) => None,
     }
 }
 
@@ -92,6 +94,10 @@ impl Effects for CachedCalls {
         };
         cache.find(question, move |found| reply.answer(Ok(found.as_ref().map_or(Payload::NULL, answer_of))));
         Dispatched::Pending
+    }
+
+    fn recalls(&self, run: &str) -> Option<Arc<dyn Recalls>> {
+        self.effects.recalls(run)
     }
 
     fn abandon(&self, run: &str, pid: Pid, tag: Tag) {

@@ -10,11 +10,13 @@ use super::groups::Groups;
 use super::storage::{KernelListener, StorageWatcher};
 use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, StartNotes, Workflow};
 use crate::base::guarded;
+use crate::dispatch::Recall;
 use crate::journal::catalog::Catalog;
 use crate::journal::{self, Address, NewRun, Posted, StoreError, Stored};
-use crate::process::{Problem, problem::kind};
+use crate::process::{Problem, Recalls, problem::kind};
 use crate::run::{
-    Act, DamagedRecord, Kernel, Log, Mail, RebuildError, Record, RecoveryError, RecoverySpec, system_time,
+    Act, BlobBounds, DamagedRecord, Effects as _, Kernel, Log, Mail, RebuildError, Record, RecoveryError, RecoverySpec,
+    RunBlobs, system_time,
 };
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
@@ -186,7 +188,11 @@ impl Journal {
     /// # Errors
     /// Fails if there is no such run, or the records are damaged.
     pub fn records(&self, id: &str) -> Result<Vec<Record>, RecoverError> {
-        Ok(Record::decode_run(self.0.records(id)?)?)
+        let records = Record::decode_run(self.0.records(id)?)?;
+        let blobs = |store| RunBlobs::new(store, id.into(), BlobBounds::default());
+        let recall = self.0.blobs().map(|store| Arc::new(Recall(blobs(store))) as Arc<dyn Recalls>);
+        Record::recall_from(&records, recall);
+        Ok(records)
     }
 
     /// Notes that a run is damaged, if that is why it is not recovered. If it cannot be noted, the
@@ -209,7 +215,7 @@ impl Host {
     /// # Errors
     /// The folder cannot be used, or is of another release.
     pub fn journal(&self) -> Result<Option<&Journal>, StoreError> {
-        self.shared.data.as_ref().map(DataFolder::journal).transpose()
+        self.shared.data.as_deref().map(DataFolder::journal).transpose()
     }
 
     /// Returns the folder of durable runs.
@@ -311,11 +317,17 @@ impl Host {
         self.recover_without_note(workflow, id, options).inspect_err(|error| journal.note_damage(id, error))
     }
 
+    /// Says where the answers that these records of a run do not write out are to be had again.
+    pub(crate) fn recall(&self, run: &str, records: &[Record]) {
+        Record::recall_from(records, self.shared.dispatcher.recalls(run));
+    }
+
     /// Makes this host the owner of a run that no living host owns.
     pub(super) fn own_records(&self, id: &str) -> Result<OwnedRun, RecoverError> {
         let (_, Journal(store)) = self.opened()?;
         let owned = store.recover(id)?;
         let records = Record::decode_run(owned.records)?;
+        self.recall(id, &records);
         // The journal names a run by its id there, and the kernel by the id in its records.
         if let Some(started) = records.first().and_then(Record::started)
             && *started.run != *id

@@ -104,6 +104,9 @@ pub enum LoadError {
         #[source]
         error: crate::journal::ComponentStoreError,
     },
+    /// The run cannot be given the blobs of the run that it repeats.
+    #[error("the run cannot be given the blobs that it begins with")]
+    Blobs(#[source] crate::run::BlobError),
     /// The run should be durable, and the host was built without a folder for durable runs.
     #[error("the host has no folder for durable runs")]
     NoJournal,

@@ -13,6 +13,7 @@
 mod ahead;
 mod attempts;
 mod backup;
+mod blobs;
 mod builder;
 mod cached_calls;
 mod causes;
@@ -123,7 +124,10 @@ struct Shared {
     signals: runs::ActCounts,
     steps: step_counts::StepCounts,
     /// The folder of durable runs.
-    data: Option<durable::DataFolder>,
+    data: Option<Arc<durable::DataFolder>>,
+    /// The blobs of its runs.
+    blobs: Arc<blobs::HostBlobs>,
+    blob_bounds: crate::run::BlobBounds,
     /// What `http` may reach beyond public addresses.
     addresses: Vec<String>,
     /// Receives notices when a component is compiled.

@@ -291,6 +291,9 @@ pub(crate) fn payload(payload: &Payload) -> Value {
         Payload::Blob(blob) => json!({
             "blob": { "digest": blob.digest, "size": integer(blob.size), "media-type": blob.media_type },
         }),
+        Payload::Recalled(recalled) => json!({
+            "read": { "args": recalled.args.to_value(), "size": integer(recalled.size), "digest": recalled.digest },
+        }),
     }
 }
 

@@ -176,6 +176,7 @@ impl Host {
                 budget: Some(Arc::clone(self.shared.guests.on_demand_memory())),
             },
         )?;
+        self.inherit_blobs(run, &id).map_err(|error| RerunError::Load(LoadError::Blobs(error)))?;
         let new = self.prepare_new(&id, workflow, &inputs_of(&started), &notes, "fork")?;
         let mut first = Vec::new();
         Record::Started(Box::new(started)).encode(&mut first);

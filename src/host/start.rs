@@ -39,6 +39,9 @@ pub struct RunOptions {
     /// Whether the run outlives its host: then it is written to the journal in the host's folder
     /// ([`HostBuilder::data`](super::HostBuilder::data)). `None`: if the host has a folder.
     pub durable: Option<bool>,
+    /// Who else holds the blobs that its inputs name, besides the run itself
+    /// ([`Host::blobs`](super::Host::blobs)): they are given to the run.
+    pub blob_holders: Vec<Arc<str>>,
     /// Whether a paused run is not recovered, but refused with
     /// [`RecoveryError::Paused`](crate::run::RecoveryError::Paused).
     pub unless_paused: bool,
@@ -111,6 +114,7 @@ impl Host {
         options: RunOptions,
     ) -> Result<RunHandle, LoadError> {
         let Beginning { id, entry, input, inputs, origin, root } = beginning;
+        self.give_blobs_of(&id, &inputs, origin.as_ref(), &options)?;
         let is_wanted = || self.shared.data.is_some() && workflow.plan.durability() == Durability::Journal;
         let log: Box<dyn Log> = if options.durable.unwrap_or_else(is_wanted) {
             let source = if origin.is_some() { "retry" } else { "host" };
@@ -118,9 +122,9 @@ impl Host {
         } else if workflow.plan.concurrency.is_some() {
             return Err(LoadError::GroupNeedsJournal);
         } else if options.records {
-            Box::new(journal::Memory::default())
+            self.shared.blobs.passing_log(&id, journal::Memory::default())
         } else {
-            Box::new(journal::Nothing)
+            self.shared.blobs.passing_log(&id, journal::Nothing)
         };
         let effects = self.effects(&id, options.notes.traceparent.as_deref());
         let seed = options.seed.unwrap_or_else(|| self.shared.random.bytes());
@@ -140,6 +144,21 @@ impl Host {
             self.await_place(&run)?;
         }
         Ok(RunHandle { run })
+    }
+
+    /// Gives a run the blobs that it begins with.
+    fn give_blobs_of(
+        &self,
+        id: &Arc<str>,
+        inputs: &Map<String, Value>,
+        origin: Option<&Origin>,
+        options: &RunOptions,
+    ) -> Result<(), LoadError> {
+        if let Some(origin) = origin {
+            let inherited = self.inherit_blobs(&origin.run, id);
+            inherited.map_err(LoadError::Blobs)?;
+        }
+        self.give_blobs(id, inputs, &options.blob_holders)
     }
 
     /// Rebuilds a run of this workflow from its records alone: every step is replayed, and compared

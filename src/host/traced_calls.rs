@@ -1,7 +1,7 @@
 //! Calls of a run that belongs to a trace: handlers are told where.
 
 use super::{Host, TraceContext};
-use crate::process::{Payload, Pid, Tag};
+use crate::process::{Payload, Pid, Recalls, Tag};
 use crate::run::{CachedOutcome, Dispatched, Effects, OutgoingCall, Reply};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,6 +16,10 @@ impl Effects for TracedCalls {
     fn dispatch(&self, mut call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched {
         call.traceparent = Some(self.context.header(&call.run, call.pid, call.tag).into());
         self.effects.dispatch(call, reply)
+    }
+
+    fn recalls(&self, run: &str) -> Option<Arc<dyn Recalls>> {
+        self.effects.recalls(run)
     }
 
     fn abandon(&self, run: &str, pid: Pid, tag: Tag) {

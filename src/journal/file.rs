@@ -42,6 +42,8 @@ pub struct CopyContents {
     pub unfinished: u64,
     /// The BLAKE3 of the components that its runs and deployed workflows name, in hexadecimal.
     pub components: BTreeSet<String>,
+    /// The BLAKE3 of the blobs that its runs hold, in hexadecimal.
+    pub blobs: BTreeSet<String>,
 }
 
 /// Why a copy cannot be used.

@@ -21,6 +21,9 @@ pub(crate) const CACHE: &str = "cache.db";
 /// The folder of components that runs name, by their digests.
 pub(crate) const COMPONENTS: &str = "components";
 
+/// The folder of blobs, by their digests.
+pub(crate) const BLOBS: &str = "blobs";
+
 /// The folder of the hosts' lock files.
 pub(crate) const HOSTS: &str = "hosts";
 

@@ -20,6 +20,8 @@
 //! SQLite one transaction at a time, a server several. Ownership here is by run and host, which a
 //! server's journal maps to its shards and leases: the questions are the same.
 
+#[cfg(feature = "sqlite")]
+pub(crate) mod blobs;
 pub mod catalog;
 pub(crate) mod component;
 mod error;
@@ -67,7 +69,7 @@ pub use stored::{
 pub use wanted::{TakesWanted, Wanted, WantedWatch, WantedWhy};
 
 use crate::process::Pid;
-use crate::run::{Log, Mail, SnapshotEntry, SnapshotStore};
+use crate::run::{BlobStore, Log, Mail, SnapshotEntry, SnapshotStore};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -215,6 +217,11 @@ pub trait Journal: Send + Sync + 'static {
     /// Returns the number of bytes of a stored component; `None` if there is none, or the text is
     /// no BLAKE3 in hexadecimal. It stays for a while from now on.
     fn component_bytes(&self, hash: &str) -> Option<u64>;
+
+    /// Returns the blobs of its runs, which do not hold the journal open. `None` if it stores none.
+    fn blobs(&self) -> Option<Arc<dyn BlobStore>> {
+        None
+    }
 
     /// Returns the unfinished runs that no living host has, the oldest first.
     fn orphans(&self) -> Result<Vec<Stored>, StoreError> {

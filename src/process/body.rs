@@ -120,8 +120,10 @@ impl Eviction {
 /// What a process is given when it is created.
 #[derive(Clone, Debug)]
 pub struct ProcessInit {
-    /// The run's id.
+    /// The run's id, as the process sees it: that of the run that it was forked from, if it was.
     pub run: Arc<str>,
+    /// The id of the run whose blobs it reads and makes.
+    pub holder: Arc<str>,
     /// The process's own.
     pub pid: Pid,
     /// The run's seed: with the pid it keys the process's random stream (ChaCha).

@@ -30,6 +30,17 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Puts the answer itself in place of one that is to be had again, which may wait for a disk.
+    pub fn recall(&mut self) {
+        if let Self::Completed { answer, .. } = self
+            && let Ok(Payload::Recalled(recalled)) = answer
+        {
+            *answer = recalled.answer().map_err(Arc::new);
+        }
+    }
+}
+
 /// Who sent a message.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Sender {

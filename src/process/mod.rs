@@ -24,6 +24,7 @@ mod native;
 mod payload;
 pub mod problem;
 mod random;
+mod recalled;
 mod snapshot;
 
 pub use crate::base::{Micros, Timestamp};
@@ -40,4 +41,5 @@ pub use native::{Context, Native, NativeProgram, Process};
 pub use payload::{Blob, GIVEN_DEPTH_MAX, JSON_DEPTH_MAX, Json, Payload};
 pub use problem::{Problem, ProblemClass};
 pub use random::Random;
+pub use recalled::{Recalled, Recalls};
 pub use snapshot::{Form, ProcessSnapshot, RawSnapshot, SnapshotError, SnapshotSupport};

@@ -75,6 +75,7 @@ impl<P: Process> Native<P> {
 impl<P: Process> Body for Native<P> {
     fn begin(&mut self, now: Timestamp, events: &mut Vec<Event>) {
         self.now = now;
+        events.iter_mut().for_each(Event::recall);
         if self.events.is_empty() && events.capacity() <= KEPT_MAX {
             std::mem::swap(&mut self.events, events);
         } else {

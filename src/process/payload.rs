@@ -1,5 +1,6 @@
 //! What commands and events carry.
 
+use super::Recalled;
 use super::json_text::Check;
 use bytes::Bytes;
 use serde::de::Error;
@@ -108,6 +109,49 @@ pub struct Blob {
     pub media_type: String,
 }
 
+impl Blob {
+    /// Returns the handle as a value: `{ digest, size, media-type }`.
+    #[must_use]
+    pub fn to_value(&self) -> serde_json::Value {
+        serde_json::json!({ "digest": self.digest, "size": self.size, "media-type": self.media_type })
+    }
+
+    /// Returns the handle that a value is: an object of just these three members. `None` if it is
+    /// another value.
+    #[must_use]
+    pub fn of_value(value: &serde_json::Value) -> Option<Self> {
+        let members = value.as_object().filter(|members| members.len() == 3)?;
+        let (digest, media_type) = (members.get("digest")?.as_str()?, members.get("media-type")?.as_str()?);
+        let size = members.get("size")?.as_u64().filter(|size| *size < super::NUMBER_MAX)?;
+        Self::is_digest(digest).then(|| Self { digest: digest.to_owned(), size, media_type: media_type.to_owned() })
+    }
+
+    /// Returns the handles within a value, in its order.
+    #[must_use]
+    pub fn all_of(value: &serde_json::Value) -> Vec<Self> {
+        let mut found = Vec::new();
+        let mut open = vec![value];
+        while let Some(value) = open.pop() {
+            match value {
+                serde_json::Value::Array(items) => open.extend(items.iter().rev()),
+                serde_json::Value::Object(members) => match Self::of_value(value) {
+                    Some(blob) => found.push(blob),
+                    None => open.extend(members.values().rev()),
+                },
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// Returns whether a text has the form of a digest.
+    #[must_use]
+    pub fn is_digest(text: &str) -> bool {
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        text.strip_prefix("blake3:").is_some_and(|hex| hex.len() == 64 && hex.bytes().all(is_digit))
+    }
+}
+
 /// The content of a message, an argument, an answer.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, serde::Serialize, serde::Deserialize)]
 pub enum Payload {
@@ -117,6 +161,8 @@ pub enum Payload {
     Bytes(Bytes),
     /// A handle of something that is stored.
     Blob(Arc<Blob>),
+    /// An answer that records do not write out. No process sees it: it gets the answer.
+    Recalled(Arc<Recalled>),
 }
 
 impl Payload {
@@ -136,6 +182,7 @@ impl Payload {
             Self::Json(json) => json.as_bytes().len(),
             Self::Bytes(bytes) => bytes.len(),
             Self::Blob(blob) => blob.digest.len() + blob.media_type.len() + 8,
+            Self::Recalled(recalled) => recalled.size as usize,
         }
     }
 
@@ -145,9 +192,8 @@ impl Payload {
         match self {
             Self::Json(json) => json.to_value(),
             Self::Bytes(bytes) => serde_json::Value::String(base64(bytes)),
-            Self::Blob(blob) => {
-                serde_json::json!({"digest": blob.digest, "size": blob.size, "media-type": blob.media_type})
-            }
+            Self::Blob(blob) => blob.to_value(),
+            Self::Recalled(recalled) => recalled.answer().map_or(serde_json::Value::Null, |answer| answer.to_value()),
         }
     }
 }

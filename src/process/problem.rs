@@ -196,6 +196,16 @@ pub mod kind {
     pub const JSON_TOO_DEEP: &str = "json-too-deep";
     /// A blob handle that this run was not given.
     pub const BAD_BLOB: &str = "bad-blob";
+    /// The stored bytes of a blob are not those of its digest.
+    pub const BLOB_DAMAGED: &str = "blob-damaged";
+    /// A blob is larger than allowed.
+    pub const BLOB_TOO_LARGE: &str = "blob-too-large";
+    /// The run holds more blobs, or larger ones, than allowed.
+    pub const RUN_BLOBS_EXHAUSTED: &str = "run-blobs-exhausted";
+    /// The blobs of all runs together are larger than allowed.
+    pub const BLOB_STORE_FULL: &str = "blob-store-full";
+    /// The disk has no room for what has to be stored before the call is answered.
+    pub const DISK_FULL: &str = "disk-full";
     /// The arguments of a call do not fit its handler's schema.
     pub const BAD_ARGUMENTS: &str = "bad-arguments";
     /// No handler of that name.

@@ -86,6 +86,9 @@ pub use recovery::replay::{Difference, Replay, ReplaySpec, ReplayedStep, Unrepea
 pub use recovery::verify::{Compared, Verdict, Verified, VerifyError, verify};
 pub use seam::awaited::{AWAITED_MAX, Awaited, AwaitedKind};
 pub use seam::backlog::Backlog;
+pub use seam::blob_store::{
+    BlobBounds, BlobCheck, BlobError, BlobReader, BlobStore, BlobWriter, MEDIA_TYPE, MEDIA_TYPE_BYTES_MAX, RunBlobs,
+};
 pub use seam::clock::{Clock, system_time};
 pub use seam::effects::{CachedOutcome, Dispatched, Effects, OutgoingCall, Reply};
 pub use seam::log::{Durability, EndStatus, Log, LogOrigin, LogSink, Mail, Nap, ParkedLog, Parking, Reading, RunEnd};

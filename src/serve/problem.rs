@@ -66,6 +66,7 @@ kinds! {
     NotJson "unsupported-media-type" 415 "The body is not what the route takes" "Send JSON with `Content-Type: application/json`, uncompressed.";
     Misdirected "misdirected" 421 "The request is not for this server" "Its `Host` or `Origin` is not one of this server. `--public-url` and `--allow-origin` name others.";
     DoesNotFit "does-not-fit" 422 "It does not fit" "What was sent can be read, and breaks a rule; `errors` has all of them.";
+    BadRange "bad-range" 416 "The blob has no such range" "The `Range` of the request begins behind the end of the blob; `Content-Range` has its size.";
     KeyReused "key-reused" 422 "The idempotency key was used for another request" "The same key came with another request before. Use a new key for a new request.";
     HeaderTooLarge "header-too-large" 431 "The header is too large" "The line and the header of a request have at most 32 KiB together.";
     RateLimited "rate-limited" 429 "Too many requests" "Wait as long as `Retry-After` says.";
@@ -79,6 +80,7 @@ kinds! {
     JournalFailed "journal-failed" 503 "The journal cannot be used" "The server cannot read or write its data folder.";
     Unsure "unsure" 503 "It is not known whether it counts" "The act did not become durable in time. Send it again under the same idempotency key.";
     TooManyWaits "too-many-waits" 503 "Too many requests wait" "Ask again without `wait`, or later.";
+    BlobStoreFull "blob-store-full" 507 "There are more blobs than allowed" "The blobs of all runs have reached the bound of the data folder. Removing runs makes room.";
     DiskFull "disk-full" 507 "The disk is full" "Nothing new is taken until there is room; runs wait.";
 }
 

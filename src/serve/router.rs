@@ -2,8 +2,8 @@
 
 use super::access::{Scope, guard};
 use super::api::{
-    acts, batches, checks, components, deploy, events, host, host_trace, inbox, jobs, links, metrics, outcome, parts,
-    problems, replay, reruns, run_lists, runs, schedule_acts, schedules, sessions, timeline, tokens, upgrades,
+    acts, batches, blobs, checks, components, deploy, events, host, host_trace, inbox, jobs, links, metrics, outcome,
+    parts, problems, replay, reruns, run_lists, runs, schedule_acts, schedules, sessions, timeline, tokens, upgrades,
     webhooks, workflows,
 };
 use super::hook::receive;
@@ -119,6 +119,9 @@ fn run_routes(routes: Routes) -> Routes {
     use Scope::{RunsAct, RunsPayloads, RunsRead, RunsResolve, RunsStart};
     routes
         .scope(RunsStart, routes!(runs::start))
+        .scope(RunsStart, routes!(blobs::upload))
+        .scope(RunsPayloads, routes!(blobs::list))
+        .scope(RunsPayloads, routes!(blobs::download))
         .scope(RunsRead, routes!(run_lists::list))
         .scope(RunsRead, routes!(run_lists::count))
         .scope(RunsRead, routes!(runs::show))
@@ -267,7 +270,7 @@ async fn finish(request: Request, next: Next) -> Response {
         Err(problem) => problem.into_response(),
     };
     if let Some(mut problem) = response.extensions_mut().remove::<ServeProblem>() {
-        let kept: Vec<_> = [header::ALLOW]
+        let kept: Vec<_> = [header::ALLOW, header::CONTENT_RANGE]
             .into_iter()
             .filter_map(|name| Some((name.clone(), response.headers().get(name)?.clone())))
             .collect();

@@ -293,7 +293,11 @@ impl Service {
     /// them.
     pub(in crate::serve) fn records(&self, id: &str, from: u64, limit: usize) -> Answered<Vec<Record>> {
         let records = self.store.records_from(id, from, limit)?;
-        Record::decode_run(records).map_err(|error| ServeProblem::new(ProblemKind::Damaged).detail(error.to_string()))
+        let damaged =
+            |error: crate::run::DamagedRecord| ServeProblem::new(ProblemKind::Damaged).detail(error.to_string());
+        let records = Record::decode_run(records).map_err(damaged)?;
+        self.host.recall(id, &records);
+        Ok(records)
     }
 
     /// What a run was started with.

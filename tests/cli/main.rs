@@ -5,6 +5,7 @@ mod again;
 mod authored;
 mod backups;
 mod batched;
+mod blobs;
 mod building;
 mod caching;
 mod checked;

@@ -1,6 +1,8 @@
 //! Tests with real components, one module per topic.
 
+mod blobs;
 mod cached;
+mod cat_program;
 mod charged;
 mod constructs;
 #[cfg(feature = "serve")]

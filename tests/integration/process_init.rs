@@ -7,6 +7,7 @@ use wfhost::process::{Grants, Json, Limits, Payload, Pid, ProcessInit, Tag};
 pub(crate) fn init(entry: &str, input: &str) -> ProcessInit {
     ProcessInit {
         run: "run-1".into(),
+        holder: "run-1".into(),
         pid: Pid(7),
         seed: [3; 32],
         entry: entry.into(),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use wfhost::dispatch::http::{Http, HttpConfig};
-use wfhost::dispatch::{CallContext, Declaration, Log, Registry, from_inline_fn};
+use wfhost::dispatch::{BlobGet, BlobPut, CallContext, Declaration, Log, Registry, from_inline_fn};
 use wfhost::host::HandlerCatalog;
 use wfhost::process::LogLine;
 use wfhost::workflow::diagnostics::Diagnostics;
@@ -24,7 +24,8 @@ fn callable() -> &'static HandlerCatalog<'static> {
         HandlerCatalog(REGISTRY.get_or_init(|| {
             let log = Log::new(|_: &CallContext, _: LogLine| {});
             let http = Http::new(HttpConfig::default()).unwrap();
-            Registry::builder().handler("http", http).handler("log", log).build().unwrap()
+            let registry = Registry::builder().handler("http", http).handler("log", log);
+            registry.handler("blob.get", BlobGet).handler("blob.put", BlobPut).build().unwrap()
         }))
     })
 }

@@ -1,5 +1,6 @@
 //! The host that a command makes: its engine, its workers, and the addresses that it may reach.
 
+use crate::cli::args::blobs::BlobArguments;
 use crate::cli::args::cached::StepCacheArguments;
 use crate::cli::args::values::{self, Addresses, CacheDir, SLOTS_DEFAULT};
 use crate::cli::report::invocation::Invocation;
@@ -49,6 +50,8 @@ pub(in crate::cli) struct HostArguments {
     pub(in crate::cli) cached: StepCacheArguments,
     #[command(flatten)]
     pub(in crate::cli) engine: EngineArguments,
+    #[command(flatten)]
+    pub(in crate::cli) blobs: BlobArguments,
 }
 
 /// The arguments of every command that loads components.
@@ -128,8 +131,8 @@ impl HostArguments {
     pub(in crate::cli) fn host(&self, workers: usize) -> HostBuilder {
         let mut http = HttpConfig::default();
         http.permissions.clone_from(&self.allow_addresses);
-        let builder = self.engine.builder(SLOTS_DEFAULT).http(http).workers(self.workers.unwrap_or(workers));
-        builder.step_cache(self.cached.caching(None))
+        let builder = self.engine.builder(SLOTS_DEFAULT).http(http).blobs(self.blobs.bounds());
+        builder.workers(self.workers.unwrap_or(workers)).step_cache(self.cached.caching(None))
     }
 
     /// Warns if the host has fewer slots than requested.

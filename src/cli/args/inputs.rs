@@ -13,7 +13,7 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 
 /// The hint for data that is too large.
 const ELSEWHERE: &str =
-    "the inputs of a run have at most 16 MiB: put large data where a step can fetch it, and pass its address";
+    "the inputs of a run have at most 16 MiB; an input that is declared as `type: blob` takes a file of any size";
 
 /// Why something cannot be read, and a hint if rewriting it does not help.
 #[derive(Debug)]
@@ -28,14 +28,24 @@ impl From<String> for Unread {
     }
 }
 
+/// Stores the file of an input with this name as a blob, and gives its handle; `None` if it is read
+/// as text.
+pub(in crate::cli) type Store<'a> = dyn FnMut(&str, &str) -> Result<Option<Value>, Unread> + 'a;
+
+/// Stores nothing, where no input can be a blob.
+pub(in crate::cli) fn no_store(_: &str, _: &str) -> Result<Option<Value>, Unread> {
+    Ok(None)
+}
+
 /// Reads the specifications in order; later ones win. `parse` makes a value of an input's name and
-/// text, according to its declaration.
+/// text, according to its declaration, and `store` a blob of its name and file.
 ///
 /// # Errors
 /// A sentence for the user.
 pub(in crate::cli) fn read(
     specifications: &[String],
     parse: impl Fn(&str, &str) -> Result<Value, String>,
+    store: &mut Store<'_>,
 ) -> Result<Map<String, Value>, Unread> {
     let mut inputs = Map::new();
     for specification in specifications {
@@ -52,7 +62,14 @@ pub(in crate::cli) fn read(
             let given = quoted(specification);
             return Err(format!("--input {given}: expected key=value, key=@file or @file.json").into());
         };
-        let value = match value.strip_prefix('@') {
+        let path = value.strip_prefix('@');
+        if let Some(path) = path
+            && let Some(blob) = store(key, path)?
+        {
+            inputs.insert(key.to_owned(), blob);
+            continue;
+        }
+        let value = match path {
             Some(path) => read_file(path)?,
             None => value.to_owned(),
         };
@@ -80,8 +97,15 @@ pub(in crate::cli) fn read_file(path: &str) -> Result<String, Unread> {
 
 #[cfg(test)]
 mod tests {
-    use super::read;
+    use super::{no_store, read as read_storing};
     use serde_json::{Value, json};
+
+    fn read(
+        words: &[String],
+        parse: impl Fn(&str, &str) -> Result<Value, String>,
+    ) -> Result<serde_json::Map<String, Value>, super::Unread> {
+        read_storing(words, parse, &mut no_store)
+    }
 
     fn words(words: &[&str]) -> Vec<String> {
         words.iter().map(|&word| word.to_owned()).collect()

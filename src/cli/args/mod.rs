@@ -5,6 +5,7 @@
 
 pub(in crate::cli) mod act;
 pub(in crate::cli) mod authority;
+pub(in crate::cli) mod blobs;
 pub(in crate::cli) mod cached;
 mod config;
 pub(in crate::cli) mod data;
@@ -15,5 +16,6 @@ pub(in crate::cli) mod logins;
 pub(in crate::cli) mod server;
 pub(in crate::cli) mod settings;
 pub(in crate::cli) mod target;
+pub(in crate::cli) mod uploads;
 pub(in crate::cli) mod values;
 pub(in crate::cli) mod workflow;

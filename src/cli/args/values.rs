@@ -76,6 +76,23 @@ fn whole(text: &str) -> Option<u128> {
     digits.then(|| text.parse().unwrap_or(u128::MAX))
 }
 
+/// A number of bytes: `1GiB`.
+pub(in crate::cli) fn bytes(text: &str) -> Result<u64, InvalidValue> {
+    const HINT: &str = "write a size: 512KiB, 64MiB, 1GiB";
+    let (digits, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
+    let shift = match unit {
+        "" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return Err(InvalidValue::new(format!("`{text}` is no size"), HINT)),
+    };
+    let number = digits.parse::<u64>().ok().filter(|number| *number > 0);
+    let bytes = number.and_then(|number| number.checked_mul(1 << shift)).filter(|bytes| *bytes < 1 << 53);
+    bytes.ok_or_else(|| InvalidValue::new(format!("`{text}` is no size"), HINT))
+}
+
 /// `--timeout`.
 pub(in crate::cli) fn timeout(text: &str) -> Result<Duration, InvalidValue> {
     match parse_duration(text) {

@@ -65,8 +65,13 @@ pub(in crate::cli) fn backup(command: &Arguments, terminal: Terminal) -> Result<
         let hint = "runs that have not ended need it; `wfhost doctor` says which";
         say(&terminal.warning_text(&format!("the component {hash} is not in the copy: {why}"), Some(hint)));
     }
-    Ok(if manifest.missing.is_empty() { Exit::Success } else { Exit::Failed })
+    for (hash, why) in manifest.missing_blobs.iter().take(LISTED_MAX) {
+        let hint = "runs hold it; `wfhost doctor` says what is wrong with its file";
+        say(&terminal.warning_text(&format!("the blob {hash} is not in the copy: {why}"), Some(hint)));
+    }
+    let is_whole = manifest.missing.is_empty() && manifest.missing_blobs.is_empty();
+    Ok(if is_whole { Exit::Success } else { Exit::Failed })
 }
 
-/// Missing components that are listed. Arbitrary.
+/// Missing components, and missing blobs, that are listed. Arbitrary.
 const LISTED_MAX: usize = 5;

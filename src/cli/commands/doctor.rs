@@ -201,10 +201,11 @@ fn data(arguments: &DataArguments, problems: &mut Vec<Problem>) -> Value {
     };
     let mut report = json!({ "folder": folder });
     let looked = |runs: Runs| {
-        let contents = contents(&runs)?;
+        let mut contents = contents(&runs)?;
         let mut damaged = damage(&runs)?;
         damaged.extend(torn_logs(&runs)?);
         damaged.extend(components(&runs)?);
+        damaged.extend(blobs(&runs, &mut contents)?);
         Ok((contents, damaged))
     };
     match arguments.open().and_then(|runs| runs.map(looked).transpose()) {
@@ -353,6 +354,20 @@ fn components(runs: &Runs) -> Result<Vec<Problem>, UserError> {
         })
     };
     Ok(runs.store.components_named()?.into_iter().filter_map(problem).take(DAMAGES_MAX as usize).collect())
+}
+
+/// Stored blobs of runs that cannot be used.
+fn blobs(runs: &Runs, contents: &mut Value) -> Result<Vec<Problem>, UserError> {
+    let Some(store) = runs.store.blobs() else { return Ok(Vec::new()) };
+    let checked = store.check(DAMAGES_MAX as usize);
+    let checked = checked.map_err(|error| UserError::new(kind::JOURNAL, error.to_string()))?;
+    contents["blobs"] = json!(checked.blobs);
+    contents["blob-bytes"] = json!(checked.bytes);
+    let problem = |finding| Problem {
+        message: format!("a stored blob of runs cannot be used: {finding}"),
+        hint: format!("a copy of the file in its place mends it; {RESTORE_HINT}"),
+    };
+    Ok(checked.findings.into_iter().map(problem).collect())
 }
 
 /// Makes a file of some size and removes it.

@@ -110,7 +110,7 @@ fn follow(
         None => host.workflow_with(&stored.id, &by_name(others))?,
     };
     let declared = &workflow.plan().inputs;
-    let inputs = inputs::read(&changes.inputs, |name, text| declared.parse_argument(name, text))
+    let inputs = inputs::read(&changes.inputs, |name, text| declared.parse_argument(name, text), &mut inputs::no_store)
         .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
     let original = Original { id: &stored.id, workflow: &workflow, inputs };
     let (run, watch) = match session.signals.guard(|| start(session, host, &original))? {

@@ -91,8 +91,9 @@ impl Rerunning<'_> {
         } else if !self.changes.inputs.is_empty() {
             declared = runs.inputs_of(self.given)?;
         }
-        let inputs = inputs::read(&self.changes.inputs, |name, text| declared.parse_argument(name, text))
-            .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
+        let inputs =
+            inputs::read(&self.changes.inputs, |name, text| declared.parse_argument(name, text), &mut inputs::no_store)
+                .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
         if !inputs.is_empty() {
             self.body.insert("inputs".to_owned(), Value::Object(inputs));
         }

@@ -63,6 +63,7 @@ pub(in crate::cli) fn replay(command: &Arguments, terminal: Terminal) -> Result<
     let (runs, stored) = command.data.find(&command.run)?;
     let records = Record::as_now(runs.records_of(&stored.id)?);
     let host = replaying::host(&command.host, command.data.required()?, command.json)?;
+    host.recall(&stored.id, &records);
     let workflow = host.workflow_with(&stored.id, &by_name(&command.others))?;
     let options = ReplayOptions { until: command.until, substituted: !command.others.is_empty() };
     let answer = host.replay(&workflow, &records, options, |step| {

@@ -103,6 +103,7 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
             &loaded
         };
         let records = Record::as_now(runs_of(host)?.records_of(id)?);
+        host.recall(id, &records);
         let options = RetryOptions {
             again: again.clone(),
             inputs: inputs.clone(),

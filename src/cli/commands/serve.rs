@@ -147,6 +147,13 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
         }
         return Ok(if is_sound { Exit::Success } else { Exit::Failed });
     }
+    let swept = host.clone();
+    // What processes have left that were killed as they stored a blob.
+    runtime.spawn_blocking(move || {
+        if let Err(error) = swept.sweep_blobs() {
+            tracing::warn!(%error, "the folder of blobs cannot be swept");
+        }
+    });
     let served = runtime.block_on(run(service, options, tell));
     // The process ends.
     std::mem::forget(host);

@@ -12,6 +12,9 @@ pub(in crate::cli) fn shown(payload: &Payload) -> String {
         Payload::Json(json) => cut(json.as_str()),
         Payload::Bytes(bytes) => counted(bytes.len() as u64, "byte", "bytes"),
         Payload::Blob(blob) => format!("{} ({})", blob.digest, counted(blob.size, "byte", "bytes")),
+        Payload::Recalled(recalled) => {
+            format!("{}, read by {}", counted(recalled.size, "byte", "bytes"), cut(recalled.args.as_str()))
+        }
     }
 }
 

@@ -10,10 +10,9 @@
 //! configured otherwise. hyper's own client does neither.
 
 use super::address::{self, Refused};
+use super::body::Outgoing;
 use super::config::HttpConfig;
-use bytes::Bytes;
 use http::Uri;
-use http_body_util::Full;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
@@ -42,13 +41,16 @@ type BoxFuture<T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send>>;
 type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The client that sends requests, pools connections and decompresses responses.
-pub(super) type Sender = Decompression<Client<HttpsConnector<CheckedConnector>, Full<Bytes>>>;
+pub(super) type Sender<B = Outgoing> = Decompression<Client<HttpsConnector<CheckedConnector>, B>>;
 
 /// Builds the client.
 ///
 /// # Errors
 /// One of the operator's certificates is not valid.
-pub(super) fn sender(config: &Arc<HttpConfig>) -> Result<Sender, rustls::Error> {
+pub(super) fn sender<B>(config: &Arc<HttpConfig>) -> Result<Sender<B>, rustls::Error>
+where
+    B: http_body::Body<Data: Send> + Send,
+{
     let mut tcp = HttpConnector::new_with_resolver(Resolver(Arc::clone(config)));
     tcp.enforce_http(false);
     tcp.set_nodelay(true);

@@ -1,17 +1,19 @@
 //! Sends a request, follows redirects, reads the answer, and classifies failures by what is known.
 
+use super::body::{self, Content, Outgoing};
 use super::config::HttpConfig;
 use super::connect::{self, Sender};
 use super::hook::CallHook;
-use super::request::Request;
+use super::request::{ReadAs, Request};
 use super::response::{self, FAILURE_BODY_BYTES_MAX, Response};
 use super::target;
 use crate::dispatch::problems::{self, kind};
 use crate::process::{Payload, Problem, ProblemClass};
+use crate::run::{BlobError, RunBlobs};
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName};
 use http::{Method, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use std::error::Error;
 use std::time::Instant;
@@ -26,6 +28,7 @@ pub(super) type IsGranted<'a> = dyn Fn(&Method, &Url) -> Result<(), Problem> + S
 pub(super) struct Around<'a> {
     pub(super) is_granted: &'a IsGranted<'a>,
     pub(super) hook: CallHook<'a>,
+    pub(super) blobs: Option<&'a RunBlobs>,
 }
 
 /// The progress of a request, in case it is cut off.
@@ -54,7 +57,11 @@ pub(super) async fn exchange(
     around: Around<'_>,
 ) -> Result<Payload, Problem> {
     let asked = request.response_bytes_max.unwrap_or(u64::MAX);
-    let limit = asked.min(config.response_bytes_max).min(payload_bytes_max);
+    let limit = match request.read_as {
+        // A blob is not in memory: its own bound applies.
+        ReadAs::Blob => asked,
+        _ => asked.min(config.response_bytes_max).min(payload_bytes_max),
+    };
     let mut progress = Progress::default();
     let (timeout, repeatable) = (request.timeout, request.repeatable);
     let result = tokio::time::timeout(timeout, follow(sender, &mut request, limit, around, &mut progress)).await;
@@ -86,7 +93,7 @@ async fn follow(
     let mut hops = 0;
     loop {
         (around.is_granted)(&request.method, &request.url)?;
-        let mut message = message(request)?;
+        let mut message = message(request, around.blobs).await?;
         around.hook.before(&request.method, request.url.as_str(), message.headers_mut())?;
         progress.connection = Some(capture_connection(&mut message));
         let begun = Instant::now();
@@ -100,7 +107,7 @@ async fn follow(
         }
         let next = if request.redirects == 0 { None } else { redirect_target(head.status, &head.headers) };
         let Some(location) = next else {
-            return read(request, head.status, head.headers, body, limit).await;
+            return read(request, (head.status, head.headers), body, limit, around.blobs).await;
         };
         hops += 1;
         if hops > request.redirects {
@@ -112,8 +119,8 @@ async fn follow(
 }
 
 /// Builds the request of one hop.
-fn message(request: &Request) -> Result<http::Request<Full<Bytes>>, Problem> {
-    let mut message = http::Request::new(Full::new(request.body.clone()));
+async fn message(request: &Request, blobs: Option<&RunBlobs>) -> Result<http::Request<Outgoing>, Problem> {
+    let mut message = http::Request::new(request.body.body(blobs).await?);
     *message.method_mut() = request.method.clone();
     *message.uri_mut() = request
         .url
@@ -147,7 +154,7 @@ fn redirect(request: &mut Request, status: StatusCode, url: Url) -> bool {
     };
     if becomes_get {
         request.method = Method::GET;
-        request.body = Bytes::new();
+        request.body = Content::Bytes(Bytes::new());
         let of_the_body =
             [header::CONTENT_TYPE, header::CONTENT_ENCODING, header::CONTENT_LANGUAGE, header::CONTENT_LOCATION];
         for name in of_the_body.into_iter().chain([HeaderName::from_static("idempotency-key")]) {
@@ -187,10 +194,10 @@ fn holds_no_secret(name: &HeaderName) -> bool {
 /// Reads the body and builds the answer.
 async fn read<B>(
     request: &Request,
-    status: StatusCode,
-    headers: HeaderMap,
+    (status, headers): (StatusCode, HeaderMap),
     body: B,
     limit: u64,
+    blobs: Option<&RunBlobs>,
 ) -> Result<Payload, Problem>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
@@ -201,6 +208,13 @@ where
     // The answer to HEAD has the fields of a body but no body (RFC 9110, section 9.3.2), so
     // decompression would fail.
     let has_body = request.method != Method::HEAD;
+    if is_expected && has_body && request.read_as == ReadAs::Blob {
+        let blobs = blobs.ok_or_else(problems::no_blobs)?;
+        let blob = body::store(request, &headers, body, limit, blobs).await?;
+        let response = Response { status, headers, url: request.url.clone(), body: Vec::new() };
+        return Ok(response.with_blob(&blob));
+    }
+    let limit = if request.read_as == ReadAs::Blob { limit.min(FAILURE_BODY_BYTES_MAX) } else { limit };
     let (body, is_whole) = if has_body { read_body(request, body, limit).await? } else { (Vec::new(), true) };
     let response = Response { status, headers, url: request.url.clone(), body };
     if !is_expected {
@@ -240,6 +254,9 @@ fn failure_of(error: &(dyn Error + 'static), request: &Request, is_sent: bool) -
             .with_detail(format!("{refused}, which the operator does not permit"))
             .with_data(&serde_json::json!({ "host": crate::dispatch::problems::bounded(&refused.host) }));
     }
+    if let Some(unread) = connect::cause::<BlobError>(error) {
+        return Problem::from(unread.clone()).with_unknown_outcome(request.repeatable);
+    }
     if !is_sent {
         let class = match connect::cause::<rustls::Error>(error) {
             // A retry would get the same certificate.
@@ -267,7 +284,7 @@ fn was_refused(error: &(dyn Error + 'static)) -> bool {
 }
 
 /// Returns the problem of a body that broke off.
-fn broken(error: Box<dyn Error + Send + Sync>, request: &Request) -> Problem {
+pub(super) fn broken(error: Box<dyn Error + Send + Sync>, request: &Request) -> Problem {
     let error: &(dyn Error + 'static) = &*error;
     match connect::cause::<hyper::Error>(error) {
         Some(_) => lost(request, &innermost(error)),

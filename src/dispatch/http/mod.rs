@@ -6,20 +6,21 @@
 //! method: POST                         # GET; HEAD, POST, PUT, PATCH, DELETE, OPTIONS
 //! headers: { accept: text/csv }        # a text or a list of texts each
 //! query: { page: 2, tag: [a, b] }      # appended to the URL's own
-//! body: { json: { name: Ann } }        # or { text: … }, { base64: … }; sets content-type
-//!                                      # unless headers do
+//! body: { json: { name: Ann } }        # or { text: … }, { base64: … }, { blob: … }; sets
+//!                                      # content-type unless headers do
 //! timeout: 30s                         # ms, s, m, h; for everything, redirects and body included
 //! max-response-bytes: 100000           # after decompression
 //! redirects: 0                         # 5 for GET, HEAD and OPTIONS, else 0; 5 at most
 //! expect: ["2xx", 404]                 # statuses that are answers; ["2xx", "3xx"]. "*" is every
 //!                                      # status. Any other status is a problem
-//! as: auto                             # json, text, base64; bytes answers with the body alone
+//! as: auto                             # json, text, base64; bytes answers with the body alone;
+//!                                      # blob streams it into a blob of the run
 //! repeatable: true                     # the server honours Idempotency-Key: a repeat is harmless
 //! ```
 //! # Answer
 //! `{ status, url, headers, encoding, body }`. `encoding` is `json` (the body is the value, byte
-//! for byte), `text`, `base64`, or `none` (the body is null). `url` is the target of the last
-//! redirect. Names of header fields are in lower case.
+//! for byte), `text`, `base64`, `blob` (the body is its handle), or `none` (the body is null).
+//! `url` is the target of the last redirect. Names of header fields are in lower case.
 //!
 //! # Problems
 //! | kind | class | when |
@@ -50,9 +51,11 @@
 //!   when it was made, by the same rules.
 //! - **H3** No environment variable has any influence: no proxy, no certificate store.
 //! - **H4** Responses are bounded: the head at 64 KiB and 100 fields, the body after decompression.
+//!   One that becomes a blob has the bounds of blobs, and is never in memory as a whole.
 //! - **H5** A redirect to another origin carries only those header fields that hold no secret.
 
 mod address;
+mod body;
 mod config;
 mod connect;
 mod exchange;
@@ -87,7 +90,7 @@ const CAPABILITY: &str = handler::HTTP;
 const PATTERNS_MAX: usize = 4096;
 
 /// A client that sends requests to permitted addresses only.
-pub(crate) type Client = Sender;
+pub(crate) type Client = Sender<http_body_util::Full<bytes::Bytes>>;
 
 /// Makes a client with these settings, for what the host itself fetches.
 ///
@@ -199,7 +202,11 @@ impl Http {
             self.is_granted(grants.of(CAPABILITY).unwrap_or_default(), method, url)
         };
         let payload_bytes_max = context.limits().payload_bytes;
-        let around = Around { is_granted: &is_granted, hook: CallHook { hook: self.hook.as_ref(), call: &context } };
+        let around = Around {
+            is_granted: &is_granted,
+            hook: CallHook { hook: self.hook.as_ref(), call: &context },
+            blobs: context.blobs(),
+        };
         exchange::exchange(self.sender(), &self.config, request, payload_bytes_max, around).await
     }
 }

@@ -1,10 +1,11 @@
 //! Reads a call's arguments into a request.
 
+use super::body::Content;
 use super::config::HttpConfig;
 use super::pattern::Pattern;
 use super::target;
 use crate::dispatch::{arguments, problems};
-use crate::process::{Payload, Problem};
+use crate::process::{Blob, Payload, Problem};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -35,7 +36,7 @@ pub(super) struct Request {
     pub(super) method: Method,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+    pub(super) body: Content,
     pub(super) timeout: Duration,
     pub(super) response_bytes_max: Option<u64>,
     pub(super) redirects: u8,
@@ -56,6 +57,8 @@ pub(super) enum ReadAs {
     Base64,
     /// The body alone, as bytes.
     Bytes,
+    /// The body is a blob, however small.
+    Blob,
 }
 
 /// A status that counts as success.
@@ -94,6 +97,7 @@ enum BodyArgs<'a> {
     Json(#[serde(borrow)] &'a RawValue),
     Text(String),
     Base64(String),
+    Blob(Value),
 }
 
 /// Returns the JSON Schema of the arguments.
@@ -113,11 +117,16 @@ pub(super) fn schema() -> Value {
             "query": { "type": "object", "additionalProperties": text_or_texts(scalar) },
             "body": {
                 "type": "object",
-                "properties": { "json": true, "text": { "type": "string" }, "base64": { "type": "string" } },
+                "properties": {
+                    "json": true,
+                    "text": { "type": "string" },
+                    "base64": { "type": "string" },
+                    "blob": { "type": "object", "required": ["digest", "size", "media-type"] },
+                },
                 "additionalProperties": false,
                 "minProperties": 1,
                 "maxProperties": 1,
-                "description": "one of `json` (any value), `text` and `base64`: body: { json: { name: Ann } }",
+                "description": "one of `json` (any value), `text`, `base64` and `blob`: body: { json: { name: Ann } }",
             },
             "timeout": {
                 "type": "string",
@@ -135,7 +144,7 @@ pub(super) fn schema() -> Value {
                 "default": ["2xx", "3xx"],
                 "description": "a list of statuses: [\"2xx\", 404]; \"*\" is every status",
             },
-            "as": { "enum": ["auto", "json", "text", "base64", "bytes"], "default": "auto" },
+            "as": { "enum": ["auto", "json", "text", "base64", "bytes", "blob"], "default": "auto" },
             "repeatable": { "type": "boolean", "default": false },
         },
         "required": ["url"],
@@ -231,7 +240,7 @@ impl Request {
         let mut headers = read_headers(&args.headers)?;
         let (body, media_type) = read_body(args.body)?;
         if let Some(media_type) = media_type {
-            headers.entry(header::CONTENT_TYPE).or_insert(HeaderValue::from_static(media_type));
+            headers.entry(header::CONTENT_TYPE).or_insert(media_type);
         }
         add_own_headers(&mut headers, &method, key, config);
         let timeout = args.timeout.map_or(Ok(config.timeout), |text| read_duration(&text))?;
@@ -353,15 +362,22 @@ fn key_header(key: &str) -> HeaderValue {
     HeaderValue::from_str(&text).expect("invariant: visible ASCII characters")
 }
 
-fn read_body(body: Option<BodyArgs<'_>>) -> Result<(Bytes, Option<&'static str>), Problem> {
+fn read_body(body: Option<BodyArgs<'_>>) -> Result<(Content, Option<HeaderValue>), Problem> {
+    let fixed = HeaderValue::from_static;
     Ok(match body {
-        None => (Bytes::new(), None),
-        Some(BodyArgs::Json(json)) => (json.get().to_owned().into(), Some("application/json")),
-        Some(BodyArgs::Text(text)) => (text.into(), Some("text/plain; charset=utf-8")),
+        None => (Content::Bytes(Bytes::new()), None),
+        Some(BodyArgs::Json(json)) => (Content::Bytes(json.get().to_owned().into()), Some(fixed("application/json"))),
+        Some(BodyArgs::Text(text)) => (Content::Bytes(text.into()), Some(fixed("text/plain; charset=utf-8"))),
         Some(BodyArgs::Base64(text)) => {
             let bytes =
                 STANDARD.decode(text).map_err(|_| problems::bad_arguments("at /body/base64: this is not base64"))?;
-            (bytes.into(), Some("application/octet-stream"))
+            (Content::Bytes(bytes.into()), Some(fixed("application/octet-stream")))
+        }
+        Some(BodyArgs::Blob(handle)) => {
+            let blob = Blob::of_value(&handle)
+                .ok_or_else(|| problems::bad_arguments("at /body/blob: this is not the handle of a blob"))?;
+            let media_type = HeaderValue::from_str(&blob.media_type).ok();
+            (Content::Blob(blob), media_type)
         }
     })
 }

@@ -2,7 +2,7 @@
 
 use super::request::ReadAs;
 use crate::dispatch::problems::{self, kind};
-use crate::process::{Json, Payload, Problem, ProblemClass};
+use crate::process::{Blob, Json, Payload, Problem, ProblemClass};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::{self, HeaderMap};
@@ -47,6 +47,7 @@ struct Fields<'a>(&'a HeaderMap);
 enum Body<'a> {
     Json(&'a RawValue),
     Text(Cow<'a, str>),
+    Blob(serde_json::Value),
     None,
 }
 
@@ -91,13 +92,18 @@ impl Response {
         Ok(Payload::json(&self.with_body(encoding, body)))
     }
 
+    /// Returns the answer whose body was stored.
+    pub(super) fn with_blob(&self, blob: &Blob) -> Payload {
+        Payload::json(&self.with_body("blob", Body::Blob(blob.to_value())))
+    }
+
     /// Returns the answer with a JSON body, byte for byte; `None` if the body is not JSON or nests
     /// too deep.
     fn json(&self, read_as: ReadAs) -> Option<Payload> {
         let is_wanted = match read_as {
             ReadAs::Json => true,
             ReadAs::Auto => is_json(self.media_type()) && !self.body.is_empty(),
-            ReadAs::Text | ReadAs::Base64 | ReadAs::Bytes => false,
+            ReadAs::Text | ReadAs::Base64 | ReadAs::Bytes | ReadAs::Blob => false,
         };
         if !is_wanted {
             return None;

@@ -1,5 +1,6 @@
 //! A process that runs a program.
 
+use super::blobs::{self, Opened, Waiting};
 use super::granted::GrantedFolders;
 use super::invocation::{Expected, Given, Invocation};
 use super::{Loaded, RUN, outcome};
@@ -8,10 +9,10 @@ use crate::guest::death::{Phase, classify, host_fault};
 use crate::guest::linked::new_store;
 use crate::guest::metering::INSTANTIATE_FUEL;
 use crate::guest::poll::poll_once;
-use crate::guest::wasi::{ProgramExit, World};
+use crate::guest::wasi::ProgramExit;
 use crate::process::problem::kind;
 use crate::process::{
-    Allocation, Body, Death, Event, Influences, Limits, Output, Problem, ProcessInit, Progress, Status, Timestamp,
+    Allocation, Blob, Body, Death, Event, Influences, Limits, Output, Problem, ProcessInit, Progress, Status, Timestamp,
 };
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -38,8 +39,12 @@ pub(super) struct Running {
 enum State {
     /// Nothing has been executed.
     Fresh,
+    /// Its blobs are being opened.
+    Opening(Waiting<Opened>, Box<Invocation>),
     /// In its one step.
     Running(Box<Step>),
+    /// What it wrote to standard output is being stored.
+    Storing(Waiting<Blob>, Box<Step>, Box<Ended>),
     /// The process has ended.
     Ended,
 }
@@ -47,6 +52,7 @@ enum State {
 struct Step {
     future: Pin<Box<dyn Future<Output = Ended> + Send>>,
     budget: u64,
+    uses_blobs: bool,
     given: BTreeMap<String, Given>,
     expected: Expected,
 }
@@ -64,46 +70,78 @@ impl Running {
         Self { loaded, granted, init, allocation, now: Timestamp(0), influences: Influences::NONE, state: State::Fresh }
     }
 
+    /// Reads the input, and begins to open the blobs that it names.
+    ///
+    /// # Errors
+    /// The problem of an input that does not fit.
+    fn read(&mut self) -> Result<State, Progress> {
+        let Self { loaded, granted, init, .. } = &*self;
+        let invocation = Invocation::read(&loaded.name, granted, &init.entry, &init.input).map_err(failed)?;
+        let invocation = Box::new(invocation);
+        if !invocation.needs_blobs() {
+            return self.start(Opened::nothing(), invocation).map(State::Running);
+        }
+        let none = || failed(Problem::new(kind::NOT_SUPPORTED, "This host stores no blobs"));
+        let blobs = loaded.engine.blobs(&init.holder).ok_or_else(none)?;
+        Ok(State::Opening(blobs::open(blobs, &invocation).map_err(failed)?, invocation))
+    }
+
     /// Makes the program's world and store.
     ///
     /// # Errors
-    /// The problem of an input that does not fit, or a fault of the host's.
-    fn start(&self) -> Result<Box<Step>, Progress> {
-        let failed = |problem| Progress::Stepped(Status::Failed(Arc::new(problem)));
-        let Invocation { arguments, environment, stdin, root, given, expected } =
-            Invocation::read(&self.loaded.name, &self.granted, &self.init.entry, &self.init.input).map_err(failed)?;
+    /// The problem of a file that cannot be made, or a fault of the host's.
+    fn start(&self, opened: Opened, mut invocation: Box<Invocation>) -> Result<Box<Step>, Progress> {
         let limits = &self.init.limits;
         let linked = self.loaded.linked(self.allocation).cloned();
         let linked = linked.map_err(|reason| Progress::Died(Death::Host(host_fault(reason))))?;
         let mut store = new_store(linked.engine(), self.loaded.options(), &self.init, false);
-        store.data_mut().begin_program(World::new(arguments, environment, stdin, root, limits.payload_bytes));
+        let world = opened.world(&mut invocation, limits.payload_bytes).map_err(failed)?;
+        store.data_mut().begin_program(world);
         let budget = budget(limits);
         let future = Box::pin(run(store, linked, self.now, budget));
-        Ok(Box::new(Step { future, budget, given, expected }))
+        let uses_blobs = invocation.needs_blobs();
+        let Invocation { given, expected, .. } = *invocation;
+        Ok(Box::new(Step { future, budget, uses_blobs, given, expected }))
     }
 
-    fn end(&mut self, step: &Step, ended: Ended, output: &mut Output) -> Progress {
+    /// Stores what the program wrote, if it is to become a blob, or ends.
+    fn ended(&mut self, step: Box<Step>, ended: Ended, output: &mut Output) -> Progress {
+        let is_expected = ended.code().is_some_and(|code| step.expected.codes.contains(&code));
+        let storing = ended.store.data().program().filter(|_| is_expected).and_then(blobs::store);
+        match storing {
+            None => self.end(&step, ended, None, output),
+            Some(Err(problem)) => failed(problem),
+            Some(Ok(waiting)) => {
+                self.state = State::Storing(waiting, step, Box::new(ended));
+                Progress::Preempted
+            }
+        }
+    }
+
+    fn end(&mut self, step: &Step, ended: Ended, stored: Option<Blob>, output: &mut Output) -> Progress {
+        let code = ended.code();
         let Ended { mut store, phase, result } = ended;
         store.data_mut().take_log(output);
         self.influences = store.data().influences();
+        if step.uses_blobs {
+            // Another run does not hold them.
+            self.influences = self.influences.and(Influences::IDENTITY);
+        }
         if phase == Phase::Step {
             let owed = store.data_mut().work.take();
             output.fuel = step.budget.saturating_sub(store.get_fuel().unwrap_or(0)).saturating_add(owed);
         }
-        let code = match result {
-            Ok(Ok(())) => 0,
-            Ok(Err(())) => 1,
-            Err(error) => match error.downcast_ref::<ProgramExit>() {
-                Some(ProgramExit(code)) => *code,
-                None => return Progress::Died(Self::death(&error, &mut store, phase)),
-            },
+        let code = match (code, result) {
+            (Some(code), _) => code,
+            (None, Err(error)) => return Progress::Died(Self::death(&error, &mut store, phase)),
+            (None, Ok(_)) => unreachable!("invariant: it has a code"),
         };
         let world = store.data_mut().end_program().expect("invariant: it began with one");
-        let outcome = outcome::of(code, &world, &step.given, &step.expected, &self.init.limits);
-        Progress::Stepped(match outcome {
-            Ok(payload) => Status::Complete(payload),
-            Err(problem) => Status::Failed(Arc::new(problem)),
-        })
+        let outcome = outcome::of(code, &world, (&step.given, &step.expected), &self.init.limits, stored);
+        match outcome {
+            Ok(payload) => Progress::Stepped(Status::Complete(payload)),
+            Err(problem) => failed(problem),
+        }
     }
 
     /// How it died, with the end of what it wrote to standard error, where programs say why.
@@ -115,6 +153,21 @@ impl Running {
             death => death,
         }
     }
+}
+
+impl Ended {
+    /// The code with which it ended; `None` if it died.
+    fn code(&self) -> Option<u8> {
+        match &self.result {
+            Ok(Ok(())) => Some(0),
+            Ok(Err(())) => Some(1),
+            Err(error) => error.downcast_ref::<ProgramExit>().map(|ProgramExit(code)| *code),
+        }
+    }
+}
+
+fn failed(problem: Problem) -> Progress {
+    Progress::Stepped(Status::Failed(Arc::new(problem)))
 }
 
 /// Fuel of a program.
@@ -158,22 +211,42 @@ impl Body for Running {
     }
 
     fn poll(&mut self, output: &mut Output) -> Progress {
-        let mut step = match std::mem::replace(&mut self.state, State::Ended) {
-            State::Fresh => match self.start() {
-                Ok(step) => step,
-                Err(ended) => return ended,
-            },
-            State::Running(step) => step,
-            State::Ended => {
-                let problem = Problem::new(kind::HOST_FAULT, "A process was stepped after its end");
-                return Progress::Died(Death::Host(problem));
-            }
-        };
-        match poll_once(step.future.as_mut()) {
-            Poll::Ready(ended) => self.end(&step, ended, output),
-            Poll::Pending => {
-                self.state = State::Running(step);
-                Progress::Preempted
+        loop {
+            match std::mem::replace(&mut self.state, State::Ended) {
+                State::Fresh => match self.read() {
+                    Ok(next) => self.state = next,
+                    Err(ended) => return ended,
+                },
+                State::Opening(waiting, invocation) => match waiting.take() {
+                    None => {
+                        self.state = State::Opening(waiting, invocation);
+                        return Progress::Preempted;
+                    }
+                    Some(Err(problem)) => return failed(problem),
+                    Some(Ok(opened)) => match self.start(opened, invocation) {
+                        Ok(step) => self.state = State::Running(step),
+                        Err(ended) => return ended,
+                    },
+                },
+                State::Running(mut step) => match poll_once(step.future.as_mut()) {
+                    Poll::Ready(ended) => return self.ended(step, ended, output),
+                    Poll::Pending => {
+                        self.state = State::Running(step);
+                        return Progress::Preempted;
+                    }
+                },
+                State::Storing(waiting, step, ended) => match waiting.take() {
+                    None => {
+                        self.state = State::Storing(waiting, step, ended);
+                        return Progress::Preempted;
+                    }
+                    Some(Err(problem)) => return failed(problem),
+                    Some(Ok(blob)) => return self.end(&step, *ended, Some(blob), output),
+                },
+                State::Ended => {
+                    let problem = Problem::new(kind::HOST_FAULT, "A process was stepped after its end");
+                    return Progress::Died(Death::Host(problem));
+                }
             }
         }
     }
@@ -193,6 +266,6 @@ impl Body for Running {
     }
 
     fn drops_slowly(&self) -> bool {
-        matches!(self.state, State::Running(_))
+        matches!(self.state, State::Running(_) | State::Storing(..))
     }
 }

@@ -3,17 +3,19 @@
 //! ```yaml
 //! with:
 //!   args: [ "-i", "in.csv" ]        # texts, after the program's own name
-//!   stdin: "text"                   # a text, { bytes: base64 }, or any other value as JSON
+//!   stdin: "text"                   # a text, { bytes: base64 }, a blob's content by its handle,
+//!                                   # or any other value as JSON
 //!   env: { LANG: en }               # texts by name
 //!   files: { "in.csv": "a,b" }      # content by path below /, in the same forms as stdin
-//!   parse: json                     # how stdout is read: text (default), lines, json, bytes
+//!   parse: json                     # how stdout is read: text (default), lines, json, bytes, or
+//!                                   # blob: it is stored, however large, and its handle answered
 //!   expect: [ 0, 1 ]                # exit codes that are answers: [ 0 ] by default
 //!   outputs: [ out.csv ]            # which files are answered; by default all new and changed ones
 //! ```
 
 use super::granted::GrantedFolders;
 use crate::guest::wasi::files::tree::{BYTES_MAX, ENTRIES_MAX, File, Folder};
-use crate::process::{Json, Payload, Problem};
+use crate::process::{Blob, Json, Payload, Problem};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -54,6 +56,7 @@ pub(super) enum Parse {
     Lines,
     Json,
     Bytes,
+    Blob,
 }
 
 /// A start of a program.
@@ -61,11 +64,20 @@ pub(super) enum Parse {
 pub(super) struct Invocation {
     pub(super) arguments: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
-    pub(super) stdin: Bytes,
+    pub(super) stdin: Content,
     pub(super) root: Arc<Folder>,
+    /// Blobs that are files, by path.
+    pub(super) blobs: Vec<(String, Blob)>,
     /// The files that it begins with, to tell which it has changed.
     pub(super) given: BTreeMap<String, Given>,
     pub(super) expected: Expected,
+}
+
+/// What a program is given to read.
+#[derive(Debug, PartialEq)]
+pub(super) enum Content {
+    Bytes(Bytes),
+    Blob(Blob),
 }
 
 /// A file that a program begins with.
@@ -91,6 +103,16 @@ pub(super) struct Expected {
 }
 
 impl Invocation {
+    /// The problem of a file that cannot be made.
+    pub(super) fn no_file(path: &str, why: &str) -> Problem {
+        bad(format!("the file `{path}` cannot be made: {why}"))
+    }
+
+    /// Whether blobs have to be opened, or made, for it.
+    pub(super) fn needs_blobs(&self) -> bool {
+        matches!(self.stdin, Content::Blob(_)) || !self.blobs.is_empty() || self.expected.parse == Parse::Blob
+    }
+
     /// Reads the input of a process of the program with this name.
     ///
     /// # Errors
@@ -122,27 +144,43 @@ impl Invocation {
         }
         let root = Folder::root();
         granted.mount(&root);
-        let mut given = BTreeMap::new();
+        let (mut given, mut blobs) = (BTreeMap::new(), Vec::new());
         for (path, value) in files {
             let content = content(&value).map_err(|why| bad(format!("the file `{path}`: {why}")))?;
+            let content = match content {
+                Content::Bytes(bytes) => bytes,
+                Content::Blob(blob) => {
+                    blobs.push((path, blob));
+                    continue;
+                }
+            };
             let place = path.strip_prefix('/').unwrap_or(&path);
-            root.put(place, &content).map_err(|error| bad(format!("the file `{path}` cannot be made: {error}")))?;
+            root.put(place, &content).map_err(|error| Self::no_file(&path, &error.to_string()))?;
             given.insert(place.to_owned(), Given { bytes: content.len() as u64, hash: blake3::hash(&content) });
         }
-        let stdin = stdin.as_ref().map_or(Ok(Vec::new()), content).map_err(|why| bad(format!("stdin: {why}")))?;
+        let nothing = Ok(Content::Bytes(Bytes::new()));
+        let stdin = stdin.as_ref().map_or(nothing, content).map_err(|why| bad(format!("stdin: {why}")))?;
         Ok(Self {
             arguments: std::iter::once(name.to_owned()).chain(args).collect(),
             environment: env.into_iter().collect(),
-            stdin: stdin.into(),
+            stdin,
             root,
+            blobs,
             given,
             expected: Expected { parse, codes: expect.unwrap_or_else(|| vec![0]), outputs },
         })
     }
 }
 
-/// The bytes of a text, of `{ bytes: base64 }`, or of any other value as JSON.
-fn content(value: &Value) -> Result<Vec<u8>, String> {
+/// The bytes of a text, of `{ bytes: base64 }`, of a blob, or of any other value as JSON.
+fn content(value: &Value) -> Result<Content, String> {
+    if let Some(blob) = Blob::of_value(value) {
+        return Ok(Content::Blob(blob));
+    }
+    bytes_of(value).map(|bytes| Content::Bytes(bytes.into()))
+}
+
+fn bytes_of(value: &Value) -> Result<Vec<u8>, String> {
     match value {
         Value::String(text) => Ok(text.clone().into_bytes()),
         Value::Object(fields) if fields.len() == 1 && fields.contains_key("bytes") => {
@@ -159,7 +197,7 @@ fn bad(detail: impl Into<String>) -> Problem {
 
 /// The entry as components describe theirs.
 pub(super) fn description() -> Json {
-    let content = json!({ "description": "a text, { bytes: base64 }, or any other value as JSON" });
+    let content = json!({ "description": "a text, { bytes: base64 }, a blob, or any other value as JSON" });
     let text = json!({ "type": "string" });
     Json::from_value(&json!({
         "description": "A program for the command line.",
@@ -173,7 +211,7 @@ pub(super) fn description() -> Json {
                     "stdin": content,
                     "env": { "type": "object", "additionalProperties": text },
                     "files": { "type": "object", "additionalProperties": content, "maxProperties": ENTRIES_MAX },
-                    "parse": { "enum": ["text", "lines", "json", "bytes"] },
+                    "parse": { "enum": ["text", "lines", "json", "bytes", "blob"] },
                     "expect": { "type": "array", "items": { "type": "integer", "minimum": 0, "maximum": 255 } },
                     "outputs": { "type": "array", "items": text },
                 },
@@ -204,7 +242,8 @@ mod tests {
         }))
         .unwrap();
         assert_eq!(found.arguments, ["tool", "-x", "é"]);
-        assert_eq!((&found.stdin[..], found.environment), (&b"{\"a\":[1]}"[..], vec![("LANG".into(), "en".into())]));
+        assert_eq!(found.stdin, Content::Bytes(Bytes::from_static(b"{\"a\":[1]}")));
+        assert_eq!(found.environment, [("LANG".into(), "en".into())]);
         let files: Vec<_> = found.root.files().into_iter().map(|(path, file)| (path, file.bytes())).collect();
         let expected = [("b.bin", &b"\0\x01"[..]), ("c.json", b"[1,null]"), ("in/a.txt", b"text")];
         assert_eq!(files, expected.map(|(path, bytes)| (path.to_owned(), bytes.to_vec())));

@@ -10,6 +10,7 @@
 //! - **C2** Nothing it writes is dropped in silence: what is beyond a bound ends it with a problem.
 //! - **C3** It is not snapshotted: what it is between two steps is either its input, or its end.
 
+mod blobs;
 mod body;
 mod granted;
 mod invocation;

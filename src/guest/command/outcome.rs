@@ -6,7 +6,7 @@
 use super::invocation::{Expected, Given, Parse};
 use crate::guest::wasi::World;
 use crate::guest::wasi::files::tree::File;
-use crate::process::{Json, Limits, Payload, Problem, ProblemClass, problem::kind};
+use crate::process::{Blob, Json, Limits, Payload, Problem, ProblemClass, problem::kind};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -20,16 +20,17 @@ const QUOTED_MAX: usize = 2_000;
 /// Bytes of standard output and of standard error that a problem has as data. Arbitrary.
 const DATA_BYTES_MAX: usize = 16 << 10;
 
-/// Makes the output of a program that has ended with this code.
+/// Makes the output of a program that has ended with this code. `stored` is its standard output, if
+/// that became a blob.
 ///
 /// # Errors
 /// The problem of a code that was not expected, or of an output that does not fit.
 pub(super) fn of(
     code: u8,
     world: &World,
-    given: &BTreeMap<String, Given>,
-    expected: &Expected,
+    (given, expected): (&BTreeMap<String, Given>, &Expected),
     limits: &Limits,
+    stored: Option<Blob>,
 ) -> Result<Payload, Problem> {
     let (stdout, stderr) = (world.take_stdout(), world.take_stderr());
     let errors = String::from_utf8_lossy(&stderr).into_owned();
@@ -37,7 +38,7 @@ pub(super) fn of(
         return Err(exit(code, &stdout, &errors));
     }
     let output = json!({
-        "stdout": parsed(stdout, expected.parse)?,
+        "stdout": stored.map_or_else(|| parsed(stdout, expected.parse), |blob| Ok(blob.to_value()))?,
         "stderr": errors,
         "code": code,
         "files": files(world, given, expected, limits)?,
@@ -103,7 +104,7 @@ fn parsed(stdout: Vec<u8>, parse: Parse) -> Result<Value, Problem> {
     };
     match parse {
         Parse::Bytes => Ok(json!({ "bytes": STANDARD.encode(stdout) })),
-        Parse::Text => Ok(text(stdout)),
+        Parse::Text | Parse::Blob => Ok(text(stdout)),
         Parse::Lines => {
             let text = String::from_utf8(stdout).map_err(|_| unfit("it is not UTF-8; parse: bytes".to_owned()))?;
             Ok(text.lines().map(Value::from).collect())
@@ -133,7 +134,10 @@ fn files(
 ) -> Result<Map<String, Value>, Problem> {
     let all = world.root().files();
     let wanted: Vec<(String, Arc<File>)> = match &expected.outputs {
-        None => all.into_iter().filter(|(path, file)| given.get(path).is_none_or(|given| !given.is(file))).collect(),
+        None => all
+            .into_iter()
+            .filter(|(path, file)| !file.is_blob() && given.get(path).is_none_or(|given| !given.is(file)))
+            .collect(),
         Some(names) => named(all, names)?,
     };
     let bytes: u64 = wanted.iter().map(|(path, file)| path.len() as u64 + file.len()).sum();

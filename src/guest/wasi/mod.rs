@@ -34,7 +34,7 @@ mod work;
 
 use crate::process::{LogLine, Timestamp};
 use lines::Captured;
-pub(crate) use program::{ProgramExit, World};
+pub(crate) use program::{ProgramExit, Stdin, World};
 use std::marker::PhantomData;
 use wasmtime::StoreContextMut;
 use wasmtime::component::{HasData, Linker, ResourceTable};
@@ -140,6 +140,11 @@ impl Wasi {
     /// Makes it the world of a program, before its instance is made.
     pub(crate) fn begin_program(&mut self, world: World) {
         self.state().program = Some(world);
+    }
+
+    /// The world of a program.
+    pub(crate) fn program(&self) -> Option<&World> {
+        self.0.as_ref()?.program.as_ref()
     }
 
     /// Takes the world of a program that has ended.

@@ -2,6 +2,7 @@
 
 use super::files::tree::Folder;
 use super::files::{Sink, Source};
+use crate::run::{BlobReader, BlobWriter};
 use std::sync::Arc;
 use wasmtime_wasi_io::bytes::Bytes;
 use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
@@ -10,13 +11,19 @@ use wasmtime_wasi_io::streams::{DynInputStream, DynOutputStream};
 /// the time to pass ends.
 const TICK_NANOS: u64 = 1_000;
 
+/// What a program reads from standard input.
+pub(crate) enum Stdin {
+    Bytes(Bytes),
+    Blob(Arc<dyn BlobReader>),
+}
+
 /// The world of one program. It is deterministic: a program sees what it is given, files that begin
 /// with those that it is given, and clocks that begin at the time of its step and advance when they
 /// are read, or waited for.
 pub(crate) struct World {
     pub(super) arguments: Vec<String>,
     pub(super) environment: Vec<(String, String)>,
-    stdin: Bytes,
+    stdin: Stdin,
     pub(super) root: Arc<Folder>,
     stdout: Sink,
     stderr: Sink,
@@ -24,27 +31,33 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// `output_bytes_max` bounds standard output and standard error, each.
+    /// `output_bytes_max` bounds standard output and standard error, each. Standard output becomes
+    /// a blob if there is one to write to.
     pub(crate) fn new(
         arguments: Vec<String>,
         environment: Vec<(String, String)>,
-        stdin: Bytes,
+        stdin: Stdin,
         root: Arc<Folder>,
         output_bytes_max: u64,
+        stdout: Option<Box<dyn BlobWriter>>,
     ) -> Self {
+        const STDOUT: &str = "standard output";
         Self {
             arguments,
             environment,
             stdin,
             root,
-            stdout: Sink::new("standard output", output_bytes_max),
+            stdout: stdout.map_or_else(|| Sink::new(STDOUT, output_bytes_max), |blob| Sink::of_blob(STDOUT, blob)),
             stderr: Sink::new("standard error", output_bytes_max),
             elapsed_nanos: 0,
         }
     }
 
     pub(super) fn stdin(&self) -> DynInputStream {
-        Box::new(Source::of_bytes(self.stdin.clone()))
+        Box::new(match &self.stdin {
+            Stdin::Bytes(bytes) => Source::of_bytes(bytes.clone()),
+            Stdin::Blob(blob) => Source::of_blob(Arc::clone(blob)),
+        })
     }
 
     pub(super) fn stdout(&self) -> DynOutputStream {
@@ -69,6 +82,11 @@ impl World {
     /// What it wrote to standard output.
     pub(crate) fn take_stdout(&self) -> Vec<u8> {
         self.stdout.take()
+    }
+
+    /// The blob that it wrote to standard output, not finished yet, and its last bytes.
+    pub(crate) fn take_stdout_blob(&self) -> Option<(Box<dyn BlobWriter>, Vec<u8>)> {
+        self.stdout.take_blob()
     }
 
     /// What it wrote to standard error.

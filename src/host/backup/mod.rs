@@ -1,10 +1,10 @@
 //! Copies of a data folder, made while hosts use it, and data folders restored from them.
 //!
-//! A backup is a folder with `journal.db`, `components` and `backup.json`, which names the others
-//! with their digests and is written last: a folder without it is no backup. The journal is copied
-//! at one moment. What else belongs to it is copied so that nothing of that moment is missing:
-//! snapshots before it, since a snapshot of a later step would belong to another future, and
-//! components before and after it, since a run that is removed takes its components along, and a
+//! A backup is a folder with `journal.db`, `components`, `blobs` and `backup.json`, which names the
+//! others with their digests and is written last: a folder without it is no backup. The journal is
+//! copied at one moment. What else belongs to it is copied so that nothing of that moment is
+//! missing: snapshots before it, since a snapshot of a later step would belong to another future, and
+//! components and blobs before and after it, since a run that is removed takes its own along, and a
 //! run that begins brings its own.
 //!
 //! - **I1** No host owns a run of a backup.
@@ -14,12 +14,14 @@
 //! It does not keep the original from continuing the same runs: [`restore`] refuses if the original
 //! is on the same machine, and otherwise only its operator can know.
 
+mod blobs;
 mod restore;
 
 pub use restore::restore;
 
 use crate::journal::{ComponentStore, ComponentStoreError, JournalFile, StoreError, layout};
 use crate::run::system_time;
+use blobs::Blobs;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, File, Permissions};
@@ -60,6 +62,12 @@ pub struct BackupManifest {
     /// Components that runs or deployed workflows name and that could not be copied, and why.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,
+    /// Bytes of each blob, by its BLAKE3 in hexadecimal.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub blobs: BTreeMap<String, u64>,
+    /// Blobs that runs hold and that could not be copied, and why.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing_blobs: BTreeMap<String, String>,
     /// Where it was copied from.
     pub origin: Origin,
 }
@@ -92,6 +100,7 @@ impl BackupManifest {
         self.journal.bytes
             + self.snapshots.as_ref().map_or(0, |snapshots| snapshots.bytes)
             + self.components.values().sum::<u64>()
+            + self.blobs.values().sum::<u64>()
     }
 }
 
@@ -180,12 +189,15 @@ pub fn backup(
     let mut components =
         Components { from: ComponentStore::of(&from), to: ComponentStore::of(to), copied: BTreeMap::new() };
     components.copy_all(&from.join(layout::COMPONENTS))?;
+    let mut blobs = Blobs::new(from.join(layout::BLOBS), to.join(layout::BLOBS));
+    blobs.copy_all()?;
     let at = to.join(layout::SNAPSHOTS);
     let snapshots = (snapshots && store.copy_snapshots_to(&at, &mut |_, _| {})?).then(|| synced(&at)).transpose()?;
     let taken = jiff::Timestamp::from_microsecond(system_time().0.cast_signed()).unwrap_or_default();
     let at = to.join(layout::JOURNAL);
     let contents = store.copy_to(&at, progress)?;
     components.copy_all(&from.join(layout::COMPONENTS))?;
+    blobs.copy_all()?;
     let manifest = BackupManifest {
         version: VERSION,
         release: env!("CARGO_PKG_VERSION").to_owned(),
@@ -196,6 +208,8 @@ pub fn backup(
         snapshots,
         missing: components.missing(&contents.components),
         components: components.copied,
+        missing_blobs: blobs.missing(&contents.blobs),
+        blobs: blobs.copied,
         origin: Origin { folder: from, inode },
     };
     finish(to, &manifest)?;

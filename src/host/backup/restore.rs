@@ -1,5 +1,6 @@
 //! Restoring a data folder from a backup.
 
+use super::blobs::{Blobs, Copied};
 use super::{
     BACKUP_BYTES_MAX, BackupError, BackupManifest, ComponentStore, CopiedFile, UNFINISHED, VERSION, digest_of, io_of,
     sync_folder,
@@ -51,6 +52,18 @@ pub fn restore(
         let bytes = source.read(hash)?;
         target.store(hash, &bytes).map_err(io_of(&data.join(layout::COMPONENTS)))?;
         add(bytes.len() as u64);
+    }
+    let blobs = Blobs::new(from.join(layout::BLOBS), data.join(layout::BLOBS));
+    for (name, bytes) in &manifest.blobs {
+        let hash = blake3::Hash::from_hex(name).map_err(|_| BackupError::Manifest {
+            path: from.join(layout::BACKUP),
+            why: format!("`{name}` is not the digest of a blob"),
+        })?;
+        if blobs.copy(hash.as_bytes())? != Copied::Whole(*bytes) {
+            let why = format!("the blob {name} is missing, or is not what its name says");
+            return Err(BackupError::Damaged { path: from.join(layout::BLOBS), why });
+        }
+        add(*bytes);
     }
     let journal = copy(from, data, layout::JOURNAL, &manifest.journal, &mut add)?;
     let contents = match check_copy(&journal) {

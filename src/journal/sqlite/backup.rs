@@ -114,5 +114,7 @@ fn contents(db: &Connection) -> rusqlite::Result<CopyContents> {
     let mut select =
         db.prepare("SELECT hash FROM run_component UNION SELECT value FROM workflow, json_each(workflow.components)")?;
     let components = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    Ok(CopyContents { runs: count("")?, unfinished: count("WHERE status IS NULL")?, components })
+    let mut select = db.prepare("SELECT lower(hex(hash)) FROM held_blob")?;
+    let blobs = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    Ok(CopyContents { runs: count("")?, unfinished: count("WHERE status IS NULL")?, components, blobs })
 }

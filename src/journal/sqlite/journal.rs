@@ -9,7 +9,7 @@ use crate::journal::{
     RecoveredRun, Retention, RunInGroup, RunUpgrade, Stored, StoredSnapshot, TakesWanted, WantedWatch, layout,
 };
 use crate::process::Pid;
-use crate::run::{Log, Mail, SnapshotEntry, SnapshotStore};
+use crate::run::{BlobStore, Log, Mail, SnapshotEntry, SnapshotStore};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -84,6 +84,10 @@ impl Journal for Sqlite {
 
     fn ids(&self, prefix: &str, most: u32) -> Result<Vec<Arc<str>>, StoreError> {
         Sqlite::ids(self, prefix, most)
+    }
+
+    fn blobs(&self) -> Option<Arc<dyn BlobStore>> {
+        Some(Arc::new(Sqlite::blobs(self)))
     }
 
     fn put_component(&self, hash: &str, bytes: &[u8]) -> Result<(), StoreError> {

@@ -58,6 +58,7 @@ mod archive;
 mod backup;
 mod batch;
 mod blob;
+mod blob_holders;
 mod catalog;
 mod check;
 mod checkpoint;

@@ -25,10 +25,31 @@ const SQLITE_MIN: i32 = 3_051_003;
 /// The change of each format into the next one; the first makes the tables of a new store. A
 /// released one never changes: a change of the tables is a new migration. A store records which
 /// release has brought it to each of its formats, so that older releases can name it.
-pub(super) const MIGRATIONS: &[&str] = &[SCHEMA, DAMAGE, SERVICE];
+pub(super) const MIGRATIONS: &[&str] = &[SCHEMA, DAMAGE, SERVICE, BLOBS];
 
 /// Why a run cannot be recovered, if its records were found damaged.
 const DAMAGE: &str = "ALTER TABLE run ADD COLUMN damage TEXT;";
+
+/// The blobs that are stored in files, and who holds them. A holder is the id of a run, or what is
+/// not one yet.
+const BLOBS: &str = "
+CREATE TABLE held_blob (hash BLOB PRIMARY KEY, size INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE TABLE blob_holder (
+    holder TEXT NOT NULL,
+    hash BLOB NOT NULL,
+    size INTEGER NOT NULL,
+    media TEXT NOT NULL,
+    -- When it was last given, in microseconds since 1970.
+    at INTEGER NOT NULL,
+    PRIMARY KEY (holder, hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX blob_held ON blob_holder (hash);
+-- The bytes of all of them, so that no put has to add them up.
+CREATE TABLE held_bytes (one INTEGER PRIMARY KEY CHECK (one = 1), bytes INTEGER NOT NULL) STRICT;
+INSERT INTO held_bytes (one, bytes) VALUES (1, 0);
+CREATE TRIGGER held_more AFTER INSERT ON held_blob BEGIN UPDATE held_bytes SET bytes = bytes + NEW.size; END;
+CREATE TRIGGER held_less AFTER DELETE ON held_blob BEGIN UPDATE held_bytes SET bytes = bytes - OLD.size; END;
+";
 
 /// What a service has besides its runs. Times are microseconds since 1970. What is not a column of
 /// `run` is written beside the transactions of records.

@@ -1,10 +1,12 @@
 //! The store of a data folder.
 
+use super::blob_holders::Holders;
 use super::error::{io, sqlite};
 use super::hosts::Locks;
 use super::schema::{connect, make_folder, migrate};
 use super::writer::Writer;
 use super::{StoreError, wal};
+use crate::journal::blobs::StoredBlobs;
 use crate::journal::run_snapshots::RunSnapshots;
 use crate::journal::{DurabilityListener, JournalStatistics, layout};
 use crate::run::SnapshotStore;
@@ -50,6 +52,10 @@ impl Sqlite {
         migrate(&mut db, &path)?;
         tune(&db).map_err(sqlite(&path))?;
         Writer::start(db, &folder, locks, listener).map(Self)
+    }
+
+    pub(super) fn blobs(&self) -> StoredBlobs {
+        StoredBlobs::new(Arc::clone(&self.0.blobs), Arc::new(Holders::new(&self.0)))
     }
 
     pub(super) fn settle(&self) {

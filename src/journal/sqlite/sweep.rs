@@ -5,6 +5,7 @@ use super::remove::remove_rows;
 use super::rows::RunRow;
 use super::{Sqlite, StoreError};
 use crate::journal::{Retention, layout};
+use crate::run::BlobStore as _;
 use rusqlite::{Connection, TransactionBehavior, params};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -40,6 +41,7 @@ impl Sqlite {
         }
         self.sweep_snapshots()?;
         self.sweep_components()?;
+        self.sweep_blobs()?;
         Ok(swept)
     }
 
@@ -59,6 +61,12 @@ impl Sqlite {
             }
         }
         Ok(())
+    }
+
+    /// Removes the blobs that no run holds.
+    fn sweep_blobs(&self) -> Result<(), StoreError> {
+        let folder = self.0.path().with_file_name(layout::BLOBS);
+        self.blobs().sweep().map(drop).map_err(|error| io(&folder)(std::io::Error::other(error)))
     }
 
     /// Deletes the files of components that no run names.

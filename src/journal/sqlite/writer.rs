@@ -12,6 +12,7 @@ use super::schema::{connect, do_not_checkpoint_on_close, waits};
 use super::snapshots::{PendingSnapshot, RunIdentity, Snapshots};
 use super::{StoreError, checkpoint, wal};
 use crate::base::brief;
+use crate::journal::blobs::BlobFolder;
 use crate::journal::{Address, DurabilityListener, NewRun, layout};
 use crate::process::Pid;
 use crate::run::{Awaited, RunEnd};
@@ -40,6 +41,7 @@ pub(super) struct Writer {
     marks: Mutex<Marks>,
     pub(super) locks: Locks,
     pub(super) components: ComponentStore,
+    pub(super) blobs: Arc<BlobFolder>,
     host: Mutex<Option<Host>>,
     /// Where this process listens, for when it becomes a host.
     pub(super) address: Mutex<Option<Address>>,
@@ -67,8 +69,21 @@ impl Writer {
         let checkpoints = spawn("checkpoint", Box::new(move || checkpoint::run(&beside))).map_err(io(&path))?;
         let snapshots = Snapshots::new(folder.join(layout::SNAPSHOTS), Arc::clone(&shared));
         let components = ComponentStore::of(folder);
+        let blobs = Arc::new(BlobFolder::new(folder.join(layout::BLOBS)));
         let (host, address, marks) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Arc::new(Self { shared, thread, reader, marks, locks, components, host, address, snapshots, checkpoints }))
+        Ok(Arc::new(Self {
+            shared,
+            thread,
+            reader,
+            marks,
+            locks,
+            components,
+            blobs,
+            host,
+            address,
+            snapshots,
+            checkpoints,
+        }))
     }
 
     pub(super) fn path(&self) -> &Path {

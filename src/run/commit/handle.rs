@@ -278,8 +278,10 @@ impl RunHandle {
     /// Returns all records of the run, if its log has all at hand.
     #[must_use]
     pub fn records(&self) -> Option<Vec<Record>> {
-        let read = self.with(|_, inner| inner.reading())?;
-        Record::decode_run(read()?).ok()
+        let (read, source) = self.with(|run, inner| (inner.reading(), run.config.effects.recalls(&run.config.id)))?;
+        let records = Record::decode_run(read()?).ok()?;
+        Record::recall_from(&records, source);
+        Some(records)
     }
 
     /// Reports that no further record of the run will be durable: nothing leaves the host for it

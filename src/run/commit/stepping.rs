@@ -286,7 +286,9 @@ impl Task {
         let mut rebuild = Rebuild::new(Arc::clone(&config.root), config.programs.clone());
         // The instance is gone and the permit is not: the new instance has the place of the old.
         rebuild = rebuild.only(self.state.pid, self.state.allocation);
-        for record in Record::decode_run(records).ok()? {
+        let records = Record::decode_run(records).ok()?;
+        Record::recall_from(&records, config.effects.recalls(&config.id));
+        for record in records {
             rebuild.apply(&record).ok()?;
         }
         let (body, mut events) = rebuild.into_body(self.state.pid)?;

@@ -3,7 +3,7 @@
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
 use crate::process::{
     Action, Blob, CacheKey, Call, Command, Ending, Grants, Level, Limits, LogLine, Message, Micros, Payload, Placement,
-    Problem, ProblemClass, Send, Sender, Spawn, Status, Target,
+    Problem, ProblemClass, Recalled, Send, Sender, Spawn, Status, Target,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +26,12 @@ impl Wire for Payload {
                 blob.size.put(out);
                 blob.media_type.put(out);
             }
+            Self::Recalled(recalled) => {
+                out.push(3);
+                recalled.args.put(out);
+                recalled.size.put(out);
+                recalled.digest.put(out);
+            }
         }
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
@@ -37,6 +43,10 @@ impl Wire for Payload {
                 size: Wire::take(from)?,
                 media_type: Wire::take(from)?,
             })),
+            3 => {
+                let (args, size, digest) = (Wire::take(from)?, Wire::take(from)?, Wire::take(from)?);
+                Self::Recalled(Arc::new(Recalled::recorded(args, size, digest)))
+            }
             other => return Err(unknown("payload", other)),
         })
     }

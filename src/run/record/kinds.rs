@@ -7,7 +7,7 @@ pub use super::arrived::{ActId, Arrived, News};
 pub use super::started::{Bounds, Origin, Started};
 pub use super::upgraded::{RunVersion, Upgraded};
 use super::wire::{Damaged, Source, Wire, put_number, unknown};
-use crate::process::{Answer, Command, Ending, LogLine, Pid, Status, Tag, Timestamp};
+use crate::process::{Answer, Command, Ending, LogLine, Payload, Pid, Recalls, Status, Tag, Timestamp};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -324,6 +324,18 @@ impl Record {
     pub fn as_now(mut records: Vec<Self>) -> Vec<Self> {
         super::upgraded::amend(&mut records);
         records
+    }
+
+    /// Says where the answers that these records do not write out are to be had again.
+    pub fn recall_from(records: &[Self], source: Option<Arc<dyn Recalls>>) {
+        let Some(source) = source else { return };
+        for record in records {
+            if let Self::Arrived(arrived) = record
+                && let News::Answered { answer: Ok(Payload::Recalled(recalled)), .. } = &arrived.news
+            {
+                recalled.recall_from(&source);
+            }
+        }
     }
 
     /// Reads the records of a run from the first on, each as [`Self::decode`] does.

@@ -102,6 +102,7 @@ fn shown(payload: &Payload) -> String {
             format!("{} bytes {digits}{}", bytes.len(), if bytes.len() * 2 > PAYLOAD_SHOWN_MAX { "…" } else { "" })
         }
         Payload::Blob(blob) => format!("blob {} of {} bytes", blob.digest, blob.size),
+        Payload::Recalled(recalled) => format!("{} bytes, read by {}", recalled.size, cut(recalled.args.as_str())),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The seam to the handlers.
 
-use crate::process::{Answer, CacheKey, Grants, Limits, Message, Micros, Payload, Pid, Tag, Timestamp};
+use crate::process::{Answer, CacheKey, Grants, Limits, Message, Micros, Payload, Pid, Recalls, Tag, Timestamp};
 use std::sync::Arc;
 
 /// A call on its way to its handler. The record that caused it is durable.
@@ -74,6 +74,12 @@ pub trait Effects: Send + Sync + 'static {
     /// call of [`CACHE`](crate::process::handler::CACHE) comes before its record is durable: it has
     /// no effect.
     fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched;
+
+    /// Returns what gives the answers again that the records of a run do not write out.
+    fn recalls(&self, run: &str) -> Option<Arc<dyn Recalls>> {
+        let _ = run;
+        None
+    }
 
     /// Reports that a call needs no answer any more; its handler may stop. Such calls are counted.
     fn abandon(&self, run: &str, pid: Pid, tag: Tag);

@@ -69,6 +69,7 @@ impl RunConfig {
     ) -> Result<Box<dyn Body>, Box<Problem>> {
         let init = ProcessInit {
             run: Arc::clone(&self.seen_as),
+            holder: Arc::clone(&self.id),
             pid,
             seed: self.seed,
             entry: Arc::clone(entry),

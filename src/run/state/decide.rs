@@ -16,8 +16,8 @@ use super::narrow::Narrow;
 use super::run_state::{Moment, State};
 use super::table::Entry;
 use crate::process::{
-    Action, Command, Ending, Limits, NUMBER_MAX, Output, Owed, Payload, Pid, Problem, ProblemClass, Program, Status,
-    Tag, Target, problem::kind,
+    Action, Blob, Command, Ending, Limits, NUMBER_MAX, Output, Owed, Payload, Pid, Problem, ProblemClass, Program,
+    Status, Tag, Target, problem::kind,
 };
 use crate::run::record::kinds::Decision;
 use std::collections::VecDeque;
@@ -134,12 +134,17 @@ fn check_payload(payload: &Payload, limits: &Limits) -> Result<(), Box<Problem>>
     if bytes > limits.payload_bytes {
         return Err(Box::new(too_large("A payload", bytes, limits.payload_bytes)));
     }
-    if matches!(payload, Payload::Blob(_)) { Err(Box::new(no_blob())) } else { Ok(()) }
+    match payload {
+        Payload::Blob(blob) if !Blob::is_digest(&blob.digest) => Err(Box::new(no_blob())),
+        // Whether the run holds it is checked whenever it is read: a handle alone is only text.
+        _ => Ok(()),
+    }
 }
 
 #[cold]
 fn no_blob() -> Problem {
-    Problem::new(kind::BAD_BLOB, "The run was given no such blob").with_detail("There is no blob store yet.")
+    let detail = "The digest of a blob is `blake3:` and 64 hexadecimal digits.";
+    Problem::new(kind::BAD_BLOB, "The run was given no such blob").with_detail(detail)
 }
 
 #[inline]

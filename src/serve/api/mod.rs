@@ -3,6 +3,7 @@
 
 pub mod acts;
 pub mod batches;
+pub mod blobs;
 pub mod checks;
 pub mod components;
 pub mod deploy;

@@ -217,7 +217,8 @@ fn begin(
         request: Some(request.clone()),
         traceparent,
     };
-    let options = RunOptions { id: id.clone(), durable: Some(true), notes, ..RunOptions::default() };
+    let blob_holders = vec![super::blobs::holder(caller)];
+    let options = RunOptions { id: id.clone(), durable: Some(true), blob_holders, notes, ..RunOptions::default() };
     match service.host.start(&workflow, body.inputs, options) {
         Ok(run) => Ok(Some(Begun { id: run.id().to_string(), handle: Some(run), is_replayed: false })),
         Err(LoadError::Exists { id }) => existing(service, caller, &id, &request, key.is_some()).map(Some),

@@ -245,6 +245,6 @@ pub(super) fn size_of(payload: &Payload) -> Size {
     match payload {
         Payload::Json(json) => Size::of_text(json.as_str()),
         Payload::Bytes(bytes) => Size { bytes: 2 + bytes.len().div_ceil(3) * 4, values: 1 },
-        Payload::Blob(_) => Size::of(&value(payload)),
+        Payload::Blob(_) | Payload::Recalled(_) => Size::of(&value(payload)),
     }
 }

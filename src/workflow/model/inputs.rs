@@ -5,7 +5,7 @@ use super::durations::NO_EXPRESSION;
 use super::fields::{Fields, KnownKeys, shorten, text, texts};
 use super::foreign_keys;
 use super::schema::{Format, Schema, Type, Violation};
-use super::values::{boolean, whole};
+use super::values::{Unit, boolean, quantity, whole};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of, closest};
 use crate::workflow::syntax::{Entry, Node, read_value};
 use serde_json::{Map, Value};
@@ -19,6 +19,17 @@ pub struct Input {
     pub schema: Schema,
     /// Whether a run cannot start without it. Always false if there is a default.
     pub required: bool,
+}
+
+/// Whether a file that is given as an input becomes a blob.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TakesBlob {
+    /// It is read as text.
+    Never,
+    /// It does if it is large, or is no text.
+    IfLarge,
+    /// It does.
+    Always,
 }
 
 /// All declared inputs, in file order.
@@ -69,6 +80,17 @@ impl Inputs {
             found.push(Violation { pointer: format!("/{}", shorten(name)), message });
         }
         if found.is_empty() { Ok(complete) } else { Err(found) }
+    }
+
+    /// Returns whether a file that is given as an input becomes a blob: always, or if it is large
+    /// or no text.
+    #[must_use]
+    pub fn takes_blob(&self, name: &str) -> TakesBlob {
+        match self.0.iter().find(|input| input.name == name).map(|input| input.schema.types.as_slice()) {
+            Some([Type::Blob] | [Type::Blob, Type::Null] | [Type::Null, Type::Blob]) => TakesBlob::Always,
+            Some(types) if types.is_empty() || types.contains(&Type::Blob) => TakesBlob::IfLarge,
+            _ => TakesBlob::Never,
+        }
     }
 
     /// Reads the text of an argument `name=text` according to the input's type: a string literally,
@@ -145,6 +167,7 @@ const KEYS: &[&str] = &[
     "properties",
     "required",
     "additionalProperties",
+    "maxBytes",
 ];
 /// The hint for a keyword outside the subset.
 const UNTIL_THEN: &str =
@@ -252,6 +275,13 @@ fn read_schema(node: &Node, required_is_flag: bool, problems: &mut Diagnostics) 
         let read = |entry: &Entry| Some((entry.key.clone(), read_schema(&entry.value, false, problems)?));
         schema.properties = entries.iter().filter_map(read).collect();
     }
+    if let Some(node) = fields.get("maxBytes") {
+        schema.max_bytes = quantity(node, Unit::Bytes, "maxBytes", problems);
+        if !schema.types.contains(&Type::Blob) {
+            let message = "`maxBytes` is for a blob, and this is none";
+            problems.push(Diagnostic::new("schema", message, node.span).hint("type: blob"));
+        }
+    }
     if let (Some(node), false) = (fields.get("required"), required_is_flag) {
         schema.required = texts(node, "required", problems).into_iter().map(|(key, _)| key.to_owned()).collect();
     }
@@ -275,6 +305,7 @@ fn read_type(node: &Node, problems: &mut Diagnostics) -> Option<Type> {
             "list" => Some("array"),
             "map" | "dict" => Some("object"),
             "str" | "text" => Some("string"),
+            "file" | "binary" | "bytes" => Some("blob"),
             other => closest(other, names()),
         };
         let hint = meant

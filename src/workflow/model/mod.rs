@@ -22,6 +22,7 @@ pub(crate) mod inputs;
 #[cfg(feature = "cli")]
 pub(crate) mod keys;
 mod limits;
+mod lines;
 mod names;
 mod read;
 mod repeat;
@@ -45,7 +46,7 @@ pub(crate) use durations::FORMS as DURATION_FORMS;
 pub use durations::{millis, parse_duration, parse_time, write_duration};
 pub(crate) use fields::shorten;
 pub(crate) use fields::{Fields, KnownKeys, fixed_text, texts};
-pub use inputs::{Input, Inputs};
+pub use inputs::{Input, Inputs, TakesBlob};
 pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;
 pub use repeat::{Repeat, TURNS_MAX};

@@ -7,6 +7,7 @@
 //! crates, among them big integers and two regex engines, and its messages name schema paths where
 //! people look for their input.
 
+use crate::process::Blob;
 use crate::workflow::diagnostics::closest;
 use serde_json::{Map, Value};
 
@@ -28,10 +29,12 @@ pub enum Type {
     Object,
     /// Nothing.
     Null,
+    /// The handle of a blob: an object with its digest, size and media type.
+    Blob,
 }
 
 impl Type {
-    pub(crate) const NAMES: [(&'static str, Self); 7] = [
+    pub(crate) const NAMES: [(&'static str, Self); 8] = [
         ("string", Self::String),
         ("integer", Self::Integer),
         ("number", Self::Number),
@@ -39,6 +42,7 @@ impl Type {
         ("array", Self::Array),
         ("object", Self::Object),
         ("null", Self::Null),
+        ("blob", Self::Blob),
     ];
 
     /// Its name in JSON Schema.
@@ -56,6 +60,7 @@ impl Type {
             Self::Array => "a list",
             Self::Object => "an object",
             Self::Null => "null",
+            Self::Blob => "a blob",
         }
     }
 
@@ -68,6 +73,7 @@ impl Type {
             Self::Array => value.is_array(),
             Self::Object => value.is_object(),
             Self::Null => value.is_null(),
+            Self::Blob => Blob::of_value(value).is_some(),
         }
     }
 }
@@ -199,6 +205,9 @@ pub struct Schema {
     /// Keys that an object must have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub required: Vec<String>,
+    /// Most bytes of a blob.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_bytes: Option<u64>,
     /// If false, an object may have no keys beyond `properties`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub additional_properties: Option<bool>,
@@ -271,6 +280,12 @@ impl Schema {
             Value::Number(_) => self.check_number(value, &mut report),
             Value::String(text) => self.check_text(text, &mut report),
             Value::Array(items) => self.check_items(items, pointer, found),
+            Value::Object(_) if Type::Blob.holds(value) && !self.types.contains(&Type::Object) => {
+                let size = Blob::of_value(value).map_or(0, |blob| blob.size);
+                if let Some(most) = self.max_bytes.filter(|most| size > *most) {
+                    report(format!("must have at most {most} bytes; it has {size}"));
+                }
+            }
             Value::Object(object) => self.check_object(object, pointer, found),
             Value::Null | Value::Bool(_) => {}
         }

@@ -20,10 +20,12 @@ impl Schema {
             "type",
             match self.types.as_slice() {
                 [] => None,
-                [only] => Some(json!(only.name())),
-                several => Some(several.iter().map(|kind| kind.name()).collect()),
+                [only] => Some(json!(in_json(*only))),
+                several => Some(several.iter().map(|kind| in_json(*kind)).collect()),
             },
         );
+        // To JSON Schema, a handle is an object.
+        put("format", self.types.contains(&Type::Blob).then(|| json!("blob")));
         put("title", self.title.as_ref().map(|text| json!(text)));
         put("description", self.description.as_ref().map(|text| json!(text)));
         put("default", self.default.clone());
@@ -42,6 +44,7 @@ impl Schema {
         let properties = self.properties.iter().map(|(name, schema)| (name.clone(), schema.to_json()));
         put("properties", (!self.properties.is_empty()).then(|| Value::Object(properties.collect())));
         put("required", (!self.required.is_empty()).then(|| json!(self.required)));
+        put("maxBytes", self.max_bytes.map(|bytes| json!(bytes)));
         put("additionalProperties", self.additional_properties.map(|may| json!(may)));
         Value::Object(object)
     }
@@ -69,6 +72,7 @@ impl Schema {
             self.exclusive_maximum.map(|bound| format!("less than {bound}")),
             range(self.min_length, self.max_length, " characters"),
             range(self.min_items, self.max_items, " items"),
+            range(None, self.max_bytes, " bytes"),
         ];
         for bound in bounds.into_iter().flatten() {
             text.push_str(&format!(", {bound}"));
@@ -87,6 +91,11 @@ impl Schema {
             _ => kind.name().to_owned(),
         }
     }
+}
+
+/// The name of a type in JSON Schema.
+fn in_json(kind: Type) -> &'static str {
+    if kind == Type::Blob { Type::Object.name() } else { kind.name() }
 }
 
 /// An integer if the number is whole.

@@ -6,6 +6,7 @@ use super::block::BlockPlace;
 use super::cache::{check_cache, read_cache};
 use super::fields::{Fields, KnownKeys, fixed_text, shorten, text, texts};
 use super::foreign_keys;
+use super::lines;
 use super::names::check_name;
 use super::repeat::read_repeat;
 use super::retry::read_retry;
@@ -101,6 +102,8 @@ pub(super) const COMPENSATION_ONLY_WITH: &[(&str, &[&str])] =
     &[("entry", &["uses"]), ("limits", &["uses", "script"]), ("outputs", &["steps"])];
 
 pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, problems: &mut Diagnostics) -> Option<Step> {
+    let rewritten = lines::rewritten(node, problems);
+    let node = rewritten.as_ref().unwrap_or(node);
     let pointer = format!("{}/{index}", within.pointer);
     read_step_of(&KEYS, node, None, BlockPlace { pointer: &pointer, ..within }, problems)
 }
@@ -214,7 +217,7 @@ fn within_file(key: &str, action: &Action) -> Option<String> {
 
 fn check_list(node: &Node, problems: &mut Diagnostics) {
     // A string without an expression is reported by the plan.
-    if node.as_text().is_none() && node.as_sequence().is_none() {
+    if node.as_text().is_none() && node.as_sequence().is_none() && node.as_mapping().is_none() {
         let message = format!("`for-each` must be a list, or an expression that gives one, not {}", shown(node));
         problems.push(Diagnostic::new("type", message, node.span).hint("for-each: ${ .inputs.urls }"));
     }

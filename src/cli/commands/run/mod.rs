@@ -1,12 +1,14 @@
 //! `wfhost run`.
 
 mod existing;
+mod output_dir;
 mod remote;
 
 use crate::base::processors;
 use crate::cli::args::host::HostArguments;
 use crate::cli::args::inputs::INPUT_HINT;
 use crate::cli::args::target::TargetArguments;
+use crate::cli::args::uploads::Uploads;
 use crate::cli::args::workflow::load_file;
 use crate::cli::args::{inputs, values};
 use crate::cli::commands::launch::{ANNOUNCE_WAIT_MAX, belongs_to_another_host, note_queued};
@@ -15,7 +17,7 @@ use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::warnings::{Warnings, plan_warnings};
 use crate::cli::store::{OwnershipCache, runs_of};
-use crate::cli::terminal::Terminal;
+use crate::cli::terminal::{Terminal, say};
 use crate::cli::watch::session::Session;
 use crate::host::{Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::Filter;
@@ -80,13 +82,17 @@ pub(in crate::cli) struct Arguments {
     /// of a deployed workflow.
     #[arg(value_hint = ValueHint::FilePath)]
     pub(in crate::cli) file: PathBuf,
-    /// An input: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs). A value
-    /// is read as JSON unless the input's type is string. Later ones win.
+    /// An input: `key=value`, `key=@file` (its text, or itself as a blob), `@file.json` (an object
+    /// of inputs). A value is read as JSON unless the input's type is string. Later ones win.
     #[arg(short, long = "input", value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
     /// Print one JSON object: status, outputs or problem, statistics.
     #[arg(long)]
     pub(in crate::cli) json: bool,
+    /// Write the outputs that are blobs as files to this folder. A file that is there with other
+    /// content is not replaced.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
+    pub(in crate::cli) output_dir: Option<PathBuf>,
     /// Cancel the run after this time, including load time: `500ms`, `30s`, `5m`, `24h`, `PT1H`. If
     /// another process executes the run, this command stops following it instead [default: never].
     #[arg(long, value_name = "DURATION", value_parser = values::timeout)]
@@ -123,6 +129,11 @@ pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Re
         return remote::run(command, &address, terminal).or_else(|error| error.report(command.json, terminal));
     }
     let mut session = Session::new(command.json, command.quiet, command.timeout, terminal);
+    if let Some(folder) = &command.output_dir
+        && let Err(refused) = output_dir::make(folder)
+    {
+        return session.report_error(refused.into());
+    }
     session.invocation = command.host.invocation(session.invocation);
     let (host, workflow) = match prepare(command, &mut session) {
         Ok(prepared) => prepared,
@@ -212,7 +223,17 @@ fn begin(command: &Arguments, session: &Session, host: &Host, workflow: &Workflo
         // Another process started it first.
         return existing(command, host, workflow, &inputs)?.continue_run(&runs_of(host)?, session);
     }
-    Ok(session.report(&ended, workflow, host.guests().slots()))
+    let folder = command.output_dir.as_deref();
+    let written =
+        folder.map(|folder| output_dir::write(host, folder, &ended.outcome, is_durable, &|note| session.note(note)));
+    let exit = session.report(&ended, workflow, host.guests().slots());
+    Ok(match written {
+        Some(Err(why)) => {
+            say(&format!("error: {why}\nhint: another --output-dir, or remove what is there"));
+            Exit::Failed
+        }
+        _ => exit,
+    })
 }
 
 /// The run with its inputs; no run if one with its id already exists.
@@ -224,9 +245,12 @@ fn start(
     watcher: Option<Watcher>,
 ) -> Result<(Option<RunHandle>, Map<String, Value>), UserError> {
     let declared = &workflow.plan().inputs;
-    let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text))
+    let uploads = Uploads::new(host, is_durable);
+    let mut store = |name: &str, path: &str| uploads.store(declared.takes_blob(name), path);
+    let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text), &mut store)
         .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
-    let options = RunOptions { id: command.id.clone(), durable: Some(is_durable), watcher, ..RunOptions::default() };
+    let (id, blob_holders) = (command.id.clone(), vec![uploads.holder()]);
+    let options = RunOptions { id, durable: Some(is_durable), watcher, blob_holders, ..RunOptions::default() };
     match host.start(workflow, inputs.clone(), options) {
         Ok(run) => Ok((Some(run), inputs)),
         Err(LoadError::Exists { .. }) if command.id.is_some() => Ok((None, inputs)),

@@ -47,7 +47,7 @@ pub(super) fn run(command: &Arguments, address: &ServerAddress, terminal: Termin
         Some(workflow) => deployed(&runs.server, workflow, &shown)?,
         None => named(&runs.server, &command.file.to_string_lossy())?,
     };
-    let given = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text))
+    let given = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text), &mut inputs::no_store)
         .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
     let mut body = json!({ "inputs": given });
     if let Some(version) = version {

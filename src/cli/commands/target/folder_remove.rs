@@ -26,6 +26,12 @@ pub(super) fn remove(runs: &Runs, given: &[String], unfinished: bool) -> Result<
             Err(error) => return Err(error.into()),
         }
     }
+    if let Some(blobs) = runs.store.blobs().filter(|_| !removed.is_empty()) {
+        let swept = blobs.sweep();
+        swept.map_err(|error| {
+            UserError::new(kind::JOURNAL, format!("the runs are removed, and not their blobs: {error}"))
+        })?;
+    }
     Ok(removed)
 }
 

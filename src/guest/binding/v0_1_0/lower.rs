@@ -144,6 +144,7 @@ pub(super) fn payload(payload: &process::Payload) -> Payload<'_> {
         process::Payload::Blob(blob) => {
             Payload::Blob(Blob { digest: &blob.digest, size: blob.size, media_type: &blob.media_type })
         }
+        process::Payload::Recalled(_) => unreachable!("invariant: a process gets the answer itself"),
     }
 }
 

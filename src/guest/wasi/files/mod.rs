@@ -175,7 +175,7 @@ impl<T: WasiView> types::HostDescriptor for WasiHost<'_, T> {
 
     async fn read(&mut self, fd: Resource<Descriptor>, length: u64, offset: u64) -> FsResult<(Vec<u8>, bool)> {
         let file = self.file(&fd, DescriptorFlags::READ)?;
-        let bytes = file.read(offset, length.min(READ_BYTES_MAX) as usize);
+        let bytes = file.read(offset, length.min(READ_BYTES_MAX) as usize)?;
         let is_at_end = offset.saturating_add(bytes.len() as u64) >= file.len();
         Ok((bytes, is_at_end))
     }

@@ -4,6 +4,7 @@ use super::tree::File;
 use crate::guest::problem::Breach;
 use crate::guest::wasi::lines::WRITE_BYTES_MAX;
 use crate::process::{Problem, problem::kind};
+use crate::run::{BlobReader, BlobWriter};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use wasmtime_wasi::p2::bindings::filesystem::types::ErrorCode;
@@ -15,6 +16,9 @@ use wasmtime_wasi_io::streams::{InputStream, OutputStream, StreamError, StreamRe
 /// Bytes that one call reads at most.
 const READ_BYTES_MAX: usize = super::READ_BYTES_MAX as usize;
 
+/// Bytes that are written to a blob at once. Arbitrary.
+const BLOB_CHUNK_BYTES: usize = 64 << 10;
+
 /// What is read from: a file, or bytes such as those of standard input.
 pub(in crate::guest::wasi) struct Source {
     from: From,
@@ -24,6 +28,7 @@ pub(in crate::guest::wasi) struct Source {
 enum From {
     File(Arc<File>),
     Bytes(Bytes),
+    Blob(Arc<dyn BlobReader>),
 }
 
 impl Source {
@@ -33,6 +38,10 @@ impl Source {
 
     pub(in crate::guest::wasi) fn of_bytes(bytes: Bytes) -> Self {
         Self { from: From::Bytes(bytes), position: 0 }
+    }
+
+    pub(in crate::guest::wasi) fn of_blob(blob: Arc<dyn BlobReader>) -> Self {
+        Self { from: From::Blob(blob), position: 0 }
     }
 }
 
@@ -49,7 +58,13 @@ impl InputStream for Source {
         }
         let size = size.min(READ_BYTES_MAX);
         let bytes = match &self.from {
-            From::File(file) => Bytes::from(file.read(self.position, size)),
+            From::File(file) => {
+                let read = file.read(self.position, size).map(Bytes::from);
+                read.map_err(|error| StreamError::LastOperationFailed(wasmtime::Error::from(error)))?
+            }
+            From::Blob(blob) => {
+                blob.read(self.position, size).map_err(|error| StreamError::Trap(Breach(error.into()).into()))?
+            }
             From::Bytes(all) => {
                 let from = usize::try_from(self.position).unwrap_or(usize::MAX).min(all.len());
                 all.slice(from..from.saturating_add(size).min(all.len()))
@@ -107,17 +122,50 @@ impl OutputStream for Writer {
 pub(in crate::guest::wasi) struct Sink {
     name: &'static str,
     bytes_max: u64,
-    bytes: Arc<Mutex<Vec<u8>>>,
+    written: Arc<Mutex<Written>>,
+}
+
+/// What was written.
+enum Written {
+    Bytes(Vec<u8>),
+    /// A blob, and what is still to be written to it. `None` once it was taken.
+    Blob(Option<Box<dyn BlobWriter>>, Vec<u8>),
 }
 
 impl Sink {
     pub(in crate::guest::wasi) fn new(name: &'static str, bytes_max: u64) -> Self {
-        Self { name, bytes_max, bytes: Arc::default() }
+        Self { name, bytes_max, written: Arc::new(Mutex::new(Written::Bytes(Vec::new()))) }
     }
 
-    /// What was written.
+    /// One whose bytes become a blob. The blob's own bound applies.
+    pub(in crate::guest::wasi) fn of_blob(name: &'static str, writer: Box<dyn BlobWriter>) -> Self {
+        let written = Written::Blob(Some(writer), Vec::with_capacity(BLOB_CHUNK_BYTES));
+        Self { name, bytes_max: u64::MAX, written: Arc::new(Mutex::new(written)) }
+    }
+
+    /// What was written, if it was not to become a blob.
     pub(in crate::guest::wasi) fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.bytes.lock())
+        match &mut *self.written.lock() {
+            Written::Bytes(bytes) => std::mem::take(bytes),
+            Written::Blob(..) => Vec::new(),
+        }
+    }
+
+    /// The blob that is not finished yet, and its last bytes.
+    pub(in crate::guest::wasi) fn take_blob(&self) -> Option<(Box<dyn BlobWriter>, Vec<u8>)> {
+        match &mut *self.written.lock() {
+            Written::Bytes(_) => None,
+            Written::Blob(writer, rest) => Some((writer.take()?, std::mem::take(rest))),
+        }
+    }
+
+    #[cold]
+    fn too_large(&self) -> StreamError {
+        let problem = Problem::new(kind::TOO_LARGE, "The program writes more than it may").with_detail(format!(
+            "more than {} bytes to {} (`limits: {{ payload: … }}`, or `parse: blob`)",
+            self.bytes_max, self.name
+        ));
+        StreamError::Trap(Breach(problem).into())
     }
 }
 
@@ -129,15 +177,21 @@ impl Pollable for Sink {
 #[async_trait]
 impl OutputStream for Sink {
     fn write(&mut self, bytes: Bytes) -> StreamResult<()> {
-        let mut written = self.bytes.lock();
-        if written.len() as u64 + bytes.len() as u64 > self.bytes_max {
-            let problem = Problem::new(kind::TOO_LARGE, "The program writes more than it may").with_detail(format!(
-                "more than {} bytes to {} (`limits: {{ payload: … }}`)",
-                self.bytes_max, self.name
-            ));
-            return Err(StreamError::Trap(Breach(problem).into()));
+        match &mut *self.written.lock() {
+            Written::Bytes(written) => {
+                if written.len() as u64 + bytes.len() as u64 > self.bytes_max {
+                    return Err(self.too_large());
+                }
+                written.extend_from_slice(&bytes);
+            }
+            Written::Blob(writer, chunk) => {
+                chunk.extend_from_slice(&bytes);
+                if let Some(writer) = writer.as_mut().filter(|_| chunk.len() >= BLOB_CHUNK_BYTES) {
+                    writer.write(chunk).map_err(|error| StreamError::Trap(Breach(error.into()).into()))?;
+                    chunk.clear();
+                }
+            }
         }
-        written.extend_from_slice(&bytes);
         Ok(())
     }
 

@@ -380,6 +380,8 @@ impl Waking<'_> {
     ) -> Result<Option<Arc<Run>>, String> {
         let (log, records) = log.recover()?;
         let records = Record::decode_run(records).map_err(|damaged| format!("{damaged}: {}", damaged.why))?;
+        let id = records.first().and_then(Record::started).map_or("", |started| &started.run);
+        Record::recall_from(&records, spec.effects.recalls(id));
         let spec = RecoverySpec {
             root: Arc::clone(&spec.root),
             programs: spec.programs.clone(),

@@ -44,6 +44,7 @@ impl Rebuild {
         };
         let init = ProcessInit {
             run: Arc::clone(run.started.seen_as()),
+            holder: Arc::clone(&run.started.run),
             pid,
             seed: run.started.seed,
             entry: Arc::clone(entry),

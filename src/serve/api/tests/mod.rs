@@ -1,6 +1,7 @@
 //! The API over its real router, on a real host with a folder.
 
 mod batches;
+mod blobs;
 mod checks;
 mod following;
 mod groups;

@@ -126,6 +126,7 @@ impl World {
     fn born(interpreter: Interpreter, (entry, input): (&str, Payload), limits: Limits) -> Self {
         let init = ProcessInit {
             run: "r1".into(),
+            holder: "r1".into(),
             pid: Pid::ROOT,
             seed: [7; 32],
             entry: entry.into(),

@@ -7,10 +7,13 @@
 //! A granted folder has a quota of its own, which is sealed once it is filled: it can be read only,
 //! so many programs share it.
 
+mod put;
 #[cfg(test)]
 mod tests;
 
+use crate::run::BlobReader;
 use parking_lot::Mutex;
+use put::Blob;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
@@ -75,6 +78,8 @@ pub(crate) enum Entry {
 pub(crate) struct File {
     pub(super) id: u64,
     content: Mutex<Vec<u8>>,
+    /// A blob that can be read only, in place of the content.
+    blob: Option<Blob>,
     quota: Arc<Quota>,
 }
 
@@ -130,35 +135,49 @@ impl File {
         quota.writable()?;
         Quota::take(&quota.entries, 1, ENTRIES_MAX)?;
         let id = quota.next.fetch_add(1, Relaxed);
-        Ok(Arc::new(Self { id, content: Mutex::default(), quota: Arc::clone(quota) }))
+        Ok(Arc::new(Self { id, content: Mutex::default(), blob: None, quota: Arc::clone(quota) }))
+    }
+
+    fn of_blob(quota: &Arc<Quota>, blob: Arc<dyn BlobReader>) -> Result<Arc<Self>, ErrorCode> {
+        let mut file = Self::new(quota)?;
+        Arc::get_mut(&mut file).expect("invariant: it was just made").blob = Some(Blob(blob));
+        Ok(file)
+    }
+
+    /// Whether it is a blob: it never changes.
+    pub(crate) fn is_blob(&self) -> bool {
+        self.blob.is_some()
     }
 
     /// Refuses to be changed if it is granted.
     pub(super) fn writable(&self) -> Result<(), ErrorCode> {
-        self.quota.writable()
+        if self.is_blob() { Err(ErrorCode::ReadOnly) } else { self.quota.writable() }
     }
 
     /// Its length in bytes.
     pub(crate) fn len(&self) -> u64 {
-        self.content.lock().len() as u64
+        self.blob.as_ref().map_or_else(|| self.content.lock().len() as u64, |Blob(blob)| blob.size())
     }
 
-    /// All of it.
+    /// All of it, but of a blob nothing.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.content.lock().clone()
     }
 
     /// At most `length` bytes from `offset` on; none at its end.
-    pub(super) fn read(&self, offset: u64, length: usize) -> Vec<u8> {
+    pub(super) fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, ErrorCode> {
+        if let Some(Blob(blob)) = &self.blob {
+            return blob.read(offset, length).map(Vec::from).map_err(|_| ErrorCode::Io);
+        }
         let content = self.content.lock();
         let from = usize::try_from(offset).unwrap_or(usize::MAX).min(content.len());
         let to = from.saturating_add(length).min(content.len());
-        content[from..to].to_vec()
+        Ok(content[from..to].to_vec())
     }
 
     /// Writes at `offset`, after zeros if that is beyond its end.
     pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), ErrorCode> {
-        self.quota.writable()?;
+        self.writable()?;
         let end = offset.checked_add(bytes.len() as u64).ok_or(ErrorCode::FileTooLarge)?;
         if end > self.len() {
             self.resize(end)?;
@@ -170,7 +189,7 @@ impl File {
 
     /// Cuts it, or adds zeros.
     pub(super) fn resize(&self, length: u64) -> Result<(), ErrorCode> {
-        self.quota.writable()?;
+        self.writable()?;
         let mut content = self.content.lock();
         let now = content.len() as u64;
         if length > now {
@@ -248,38 +267,6 @@ impl Folder {
 
     fn get(&self, name: &str) -> Option<Entry> {
         self.entries.lock().get(name).cloned()
-    }
-
-    /// Puts a file there with the folders that lead to it.
-    pub(crate) fn put(self: &Arc<Self>, path: &str, bytes: &[u8]) -> Result<(), ErrorCode> {
-        let mut folder = Arc::clone(self);
-        let names = names(path)?;
-        let Some((last, folders)) = names.split_last().filter(|_| !names.contains(&"..")) else {
-            return Err(ErrorCode::Invalid);
-        };
-        if folders.len() >= DEPTH_MAX {
-            return Err(ErrorCode::NameTooLong);
-        }
-        for name in folders {
-            let next = match folder.get(name) {
-                Some(entry) => Arc::clone(entry.folder()?),
-                None => {
-                    folder.quota.writable()?;
-                    let made = Self::new(&self.quota, folder.depth() + 1)?;
-                    folder.entries.lock().insert((*name).to_owned(), Entry::Folder(Arc::clone(&made)));
-                    made
-                }
-            };
-            folder = next;
-        }
-        if folder.get(last).is_some() {
-            return Err(ErrorCode::Exist);
-        }
-        folder.quota.writable()?;
-        let file = File::new(&self.quota)?;
-        file.write(0, bytes)?;
-        folder.entries.lock().insert((*last).to_owned(), Entry::File(file));
-        Ok(())
     }
 
     /// All files with their paths, in order, without those of granted folders.

@@ -1,0 +1,146 @@
+//! Files as inputs and as outputs, and what becomes of blobs with their runs.
+
+use super::support::World;
+use super::transcript;
+use serde_json::json;
+use std::path::Path;
+
+/// Takes a file, and gives it back whole, cut, and counted.
+const FILES: &str = r#"
+inputs:
+  data: { type: blob, maxBytes: 1MiB }
+steps:
+  - { id: head, call: blob.get, with: { blob: "${ .inputs.data }", length: 4 } }
+  - { id: upper, for-each: { lines: "${ .inputs.data }", window: 3 }, set: "${ .item | ascii_upcase }" }
+  - { id: pairs, for-each: { lines: "${ .inputs.data }", batch: 2, window: 4 }, set: "${ .item | length }" }
+outputs:
+  head: "${ .steps.head.output }"
+  lines: "${ .steps.upper.output.lines }"
+  pairs: "${ .steps.pairs.output.lines }"
+  data: "${ .inputs.data }"
+  results: { upper: "${ .steps.upper.output.results }", pairs: "${ .steps.pairs.output.results }" }
+"#;
+
+/// The files of blobs in a data folder.
+fn stored(data: &Path) -> usize {
+    let below = |folder: &Path| -> Vec<_> {
+        std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path()).collect()
+    };
+    below(&data.join("blobs")).iter().map(|folder| below(folder).len()).sum()
+}
+
+#[test]
+fn a_file_goes_in_and_files_come_out() {
+    let world = World::new(FILES);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("data.csv"), "one\ntwo\r\nthree\nfour\nfive\nsix\nseven").unwrap();
+    let input = format!("data=@{}", path("data.csv"));
+    let out = path("out");
+    let run = ["run", "--json", "--run-id", "it", &world.file, "-i", &input, "--output-dir", &out];
+    let told = world.tells(&run);
+    let outputs = &told["outputs"];
+    assert_eq!((&outputs["head"], &outputs["lines"], &outputs["pairs"]), (&json!("one\n"), &json!(7), &json!(7)));
+    assert_eq!(outputs["data"]["media-type"], "text/csv");
+    let written = |name: &str| std::fs::read_to_string(folder.path().join("out").join(name)).unwrap();
+    assert_eq!(written("data.csv"), "one\ntwo\r\nthree\nfour\nfive\nsix\nseven");
+    let upper = "\"ONE\"\n\"TWO\"\n\"THREE\"\n\"FOUR\"\n\"FIVE\"\n\"SIX\"\n\"SEVEN\"\n";
+    assert_eq!(written("results/upper.jsonl"), upper);
+    assert_eq!(written("results/pairs.jsonl"), "2\n2\n2\n1\n");
+    assert_eq!(std::fs::read_dir(folder.path().join("out")).unwrap().count(), 2, "nothing else is left there");
+    // The same run again: the files are there already. Others of that name are not replaced.
+    world.says(&["run", &world.file, "-i", &input, "--output-dir", &out]);
+    std::fs::write(folder.path().join("out/data.csv"), "mine").unwrap();
+    let refused = world.does(&["run", &world.file, "-i", &input, "--output-dir", &out]);
+    assert!(transcript(&refused).contains("data.csv exists, with other content"), "{}", transcript(&refused));
+    assert_eq!(written("data.csv"), "mine");
+    // What the runs held goes with the last of them.
+    assert!(stored(&world.data) > 3);
+    for run in world.tells(&["ls", "--json"]).as_array().unwrap() {
+        world.says(&["rm", run["run"].as_str().unwrap_or_else(|| panic!("{run}"))]);
+    }
+    assert_eq!(stored(&world.data), 0);
+}
+
+#[test]
+fn what_is_no_file_or_too_large_a_one_is_refused() {
+    let world = World::new(FILES);
+    let folder = tempfile::tempdir().unwrap();
+    let large = folder.path().join("large.bin");
+    std::fs::File::create(&large).unwrap().set_len((1 << 20) + 1).unwrap();
+    let input = |value: &str| world.refuses(&["run", &world.file, "-i", &format!("data={value}")]);
+    let refused = input(&format!("@{}", large.display()));
+    assert!(refused.contains("must have at most 1048576 bytes; it has 1048577"), "{refused}");
+    assert!(input("text").contains("must be a blob; it is \"text\""));
+    assert!(input("@/does/not/exist").contains("/does/not/exist"));
+    let foreign = format!(r#"{{"digest":"blake3:{}","size":1,"media-type":"a/b"}}"#, "0".repeat(64));
+    assert!(input(&foreign).contains("was not uploaded for this run"));
+    assert_eq!(stored(&world.data), 0, "what was not used is not left");
+}
+
+#[test]
+fn a_backup_has_the_blobs_and_doctor_finds_what_is_wrong_with_them() {
+    let world = World::new(FILES);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("data.csv"), "one\ntwo\n").unwrap();
+    let input = format!("data=@{}", path("data.csv"));
+    world.says(&["run", "--run-id", "it", &world.file, "-i", &input]);
+    let (copy, data) = (path("copy"), path("data"));
+    let manifest = world.tells(&["backup", "--json", &copy]);
+    let digest = blake3::hash(b"one\ntwo\n").to_hex().to_string();
+    assert_eq!(manifest["blobs"][&digest], 8);
+    world.says(&["restore", &copy, "--data", &data]);
+    assert_eq!(stored(Path::new(&data)), stored(&world.data));
+    let healthy = world.tells(&["doctor", "--json", "--data", &data]);
+    assert!(healthy["data"]["store"]["blobs"].as_u64().unwrap() > 2, "{healthy}");
+    let blob = Path::new(&data).join("blobs").join(&digest[..2]).join(&digest);
+    std::fs::write(&blob, "one\ntwi\n").unwrap();
+    let damaged = transcript(&world.does(&["doctor", "--data", &data]));
+    assert!(damaged.contains("its content is not that of its digest"), "{damaged}");
+    std::fs::remove_file(&blob).unwrap();
+    let missing = transcript(&world.does(&["doctor", "--data", &data]));
+    assert!(missing.contains("a stored blob of runs cannot be used"), "{missing}");
+}
+
+#[test]
+fn the_example_finds_the_rainy_days() {
+    let out = tempfile::tempdir().unwrap();
+    let folder = out.path().to_str().unwrap();
+    let data = "data=@workflows/weather/weather.csv";
+    let output = super::wfhost(&["run", "--json", "workflows/rainy-days.yaml", "-i", data, "--output-dir", folder]);
+    assert!(output.status.success(), "{}", transcript(&output));
+    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let text = std::fs::read_to_string(super::root().join("workflows/weather/weather.csv")).unwrap();
+    assert_eq!(told["outputs"]["lines"], text.lines().count());
+    assert_eq!(told["outputs"]["columns"][2], "precipitation");
+    let rain = |line: &&str| line.split(',').nth(2).unwrap().parse::<f64>().is_ok_and(|rain| rain > 20.0);
+    let expected: Vec<&str> = text.lines().filter(rain).map(|line| line.split(',').nth(1).unwrap()).collect();
+    let written = std::fs::read_to_string(out.path().join("days.jsonl")).unwrap();
+    let batches = written.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let dates: Vec<String> = batches
+        .flat_map(|batch| batch.as_array().unwrap().clone())
+        .map(|day| day["date"].as_str().unwrap().to_owned())
+        .collect();
+    assert!(dates == expected && dates.len() > 100, "{} of {}", dates.len(), expected.len());
+}
+
+#[test]
+fn a_full_disk_refuses_a_blob_and_leaves_nothing_of_it() {
+    let world = World::new("inputs: { data: { type: blob } }\nsteps: [{ id: a, set: \"${ .inputs.data.size }\" }]");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data.csv");
+    std::fs::write(&path, "a line\n".repeat(40_000)).unwrap();
+    let input = format!("data=@{}", path.display());
+    world.says(&["run", "--durability", "journal", "workflows/hello.yaml"]);
+    let shim = super::shim::Shim::of(&world.data);
+    // After some of it, so that a part is there.
+    shim.set("bytes", "100000");
+    let mut command = super::command_in(&world.data, &["run", &world.file, "-i", &input]);
+    let refused = shim.put(&mut command).output().unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{}", transcript(&refused));
+    assert!(transcript(&refused).contains("the disk is full"), "{}", transcript(&refused));
+    assert_eq!(stored(&world.data), 0);
+    world.says(&["run", &world.file, "-i", &input]);
+    assert!(stored(&world.data) > 0);
+}
