@@ -25,14 +25,14 @@ use crate::workflow::syntax::{Content, Entry, Node, Scalar, Span, Style};
 /// Lines that are read at once, unless the step says. Arbitrary.
 const WINDOW: u64 = 10_000;
 /// Lines that are read at once at most: as many as a `for-each` has items.
-const WINDOW_MAX: u64 = 100_000;
+pub(super) const WINDOW_MAX: u64 = 100_000;
 /// Bytes of the lines that are read at once, and so of the longest line. Arbitrary: what a payload
 /// of a guest has.
 pub(crate) const LINES_BYTES_MAX: u64 = 1 << 20;
 
 const EXAMPLE: &str = "for-each: { lines: \"${ .inputs.data }\" }, where the input is declared with type: blob";
 
-const KEYS: KnownKeys =
+pub(super) const KEYS: KnownKeys =
     KnownKeys { what: "`for-each`", known: &["lines", "batch", "window"], later: &[], foreign: foreign_keys::NOTHING };
 
 /// What the step for the lines keeps for itself.

@@ -108,6 +108,7 @@ pub(crate) static INPUT: Keys = Keys::new(
         Word::new("items", "The schema of each item of a list.", NESTED),
         Word::new("minItems", "Fewest items of a list.", COUNT),
         Word::new("maxItems", "Most items of a list.", COUNT),
+        Word::new("maxBytes", "Most bytes of a blob.", Shape::Size),
         Word::new("uniqueItems", "Whether no two items of a list may be equal.", Shape::Bool),
         Word::new("properties", "The schemas of the keys of an object, by name.", Shape::Map(&NESTED)),
         Word::new(

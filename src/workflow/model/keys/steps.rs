@@ -2,13 +2,26 @@
 
 use super::settings::{LIMITS, RETRY};
 use super::{Keys, Shape, Word};
-use crate::workflow::model::{PARALLEL_MAX, TURNS_MAX, action, block, cache, repeat, script, step, wait, when};
+use crate::workflow::model::{PARALLEL_MAX, TURNS_MAX, action, block, cache, lines, repeat, script, step, wait, when};
 
 pub(crate) static STEP: Keys = Keys {
     required: &["id"],
     exactly_one: action::ACTIONS,
     only_with: &[step::ONLY_WITH, &[("max-parallel", &["for-each"])]],
     ..Keys::new("step", &step::KEYS, WORDS)
+};
+
+static LINES: Keys = Keys {
+    required: &["lines"],
+    ..Keys::new(
+        "lines",
+        &lines::KEYS,
+        &[
+            Word::new("lines", "An expression that gives a blob: the step runs for each of its lines.", Shape::Any),
+            Word::new("batch", "`.item` is a list of so many lines.", Shape::Whole(1, lines::WINDOW_MAX)),
+            Word::new("window", "Lines that are read at once; by default 10,000.", Shape::Whole(1, lines::WINDOW_MAX)),
+        ],
+    )
 };
 
 const WORDS: &[Word] = &[
@@ -44,7 +57,11 @@ const WORDS: &[Word] = &[
         Shape::Fixed,
     ),
     Word::new("entry", "The entry point of the guest; by default `run`.", Shape::Fixed),
-    Word::new("for-each", "A list of at most 100,000 items; the step runs once for each.", Shape::ListOf),
+    Word::new(
+        "for-each",
+        "A list of at most 100,000 items; the step runs once for each. Or `{ lines: BLOB }`: for each line of a blob.",
+        Shape::Either(&[Shape::ListOf, Shape::Keys(|| &LINES)]),
+    ),
     Word::new(
         "max-parallel",
         "How many items run at the same time: 1 to 4,096; by default 64.",
