@@ -77,6 +77,7 @@ impl KeyDigest {
             Payload::Json(json) => self.and(b"json").and(json.as_bytes()),
             Payload::Bytes(bytes) => self.and(b"bytes").and(bytes),
             Payload::Blob(blob) => self.and(b"blob").and(blob.digest.as_bytes()),
+            Payload::Recalled(recalled) => self.and(b"recalled").and(recalled.digest.as_bytes()),
         }
     }
 
