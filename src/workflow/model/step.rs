@@ -102,7 +102,12 @@ pub(super) const COMPENSATION_ONLY_WITH: &[(&str, &[&str])] =
     &[("entry", &["uses"]), ("limits", &["uses", "script"]), ("outputs", &["steps"])];
 
 pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, problems: &mut Diagnostics) -> Option<Step> {
+    let is_lines = node.get("for-each").is_some_and(|list| list.as_mapping().is_some());
     let rewritten = lines::rewritten(node, problems);
+    if is_lines && rewritten.is_none() {
+        // What is wrong with it is reported.
+        return None;
+    }
     let node = rewritten.as_ref().unwrap_or(node);
     let pointer = format!("{}/{index}", within.pointer);
     read_step_of(&KEYS, node, None, BlockPlace { pointer: &pointer, ..within }, problems)
@@ -217,7 +222,7 @@ fn within_file(key: &str, action: &Action) -> Option<String> {
 
 fn check_list(node: &Node, problems: &mut Diagnostics) {
     // A string without an expression is reported by the plan.
-    if node.as_text().is_none() && node.as_sequence().is_none() && node.as_mapping().is_none() {
+    if node.as_text().is_none() && node.as_sequence().is_none() {
         let message = format!("`for-each` must be a list, or an expression that gives one, not {}", shown(node));
         problems.push(Diagnostic::new("type", message, node.span).hint("for-each: ${ .inputs.urls }"));
     }
