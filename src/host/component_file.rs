@@ -89,7 +89,7 @@ fn foreign(source: &str, bytes: &[u8]) -> Option<(&'static str, Option<&'static 
         (Some(text), _) if text.starts_with("version https://git-lfs") => {
             ("a pointer of Git LFS", Some("fetch the file itself: git lfs pull"))
         }
-        (_, "yaml" | "yml") => ("a YAML file", Some("a workflow within a workflow is not supported yet")),
+        (_, "yaml" | "yml") => ("a YAML file", Some("a step runs the workflow of another file with `workflow`")),
         (Some(_), "js" | "mjs" | "cjs" | "jsx" | "ts" | "mts" | "cts" | "tsx" | "py") => ("a script", Some(SCRIPT)),
         (Some(_), "rs" | "c" | "cc" | "cpp" | "go") => ("source code", None),
         (Some(text), _) if text.starts_with("#!") => ("a script", None),

@@ -82,7 +82,7 @@ pub use start::{RunHandle, RunOptions};
 pub use storage::StorageNotice;
 pub use upgrade::{Upgrade, UpgradeError};
 pub(crate) use virtual_run::{virtual_recovery, virtual_spec};
-pub(crate) use workflow_file::read as read_definition;
+pub(crate) use workflow_file::{is_workflow, read as read_definition};
 
 use crate::dispatch::Dispatcher;
 use crate::guest::{Component, GuestEngine};

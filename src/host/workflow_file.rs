@@ -8,6 +8,12 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
+/// Returns whether a file of a folder is a workflow by its name: not if it has the tests of one.
+pub(crate) fn is_workflow(path: &Path) -> bool {
+    let is_test = path.file_stem().is_some_and(|stem| stem.as_encoded_bytes().ends_with(b".test"));
+    !is_test && path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml")
+}
+
 /// Reads the text of a file. Of a file that is too large it reads as much as lets the parser refuse
 /// it.
 ///

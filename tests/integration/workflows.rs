@@ -60,7 +60,8 @@ fn folder(path: &str) -> PathBuf {
 fn files(path: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder(path)).unwrap();
     let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
-    files.retain(|file| file.extension().is_some_and(|ending| ending == "yaml"));
+    let is_test = |file: &PathBuf| file.to_string_lossy().ends_with(".test.yaml");
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "yaml") && !is_test(file));
     files.sort();
     files
 }

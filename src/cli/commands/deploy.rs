@@ -119,7 +119,7 @@ fn workflow_files(given: &[PathBuf]) -> Result<Vec<PathBuf>, UserError> {
         let entries = std::fs::read_dir(path).map_err(unreadable)?;
         let mut found = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>();
         let found = found.as_mut().map_err(|error| unreadable(std::io::Error::other(error.to_string())))?;
-        found.retain(|file| file.extension().is_some_and(|kind| kind == "yaml" || kind == "yml"));
+        found.retain(|file| crate::host::is_workflow(file));
         found.sort();
         if found.is_empty() {
             return Err(UserError::new(kind::UNREADABLE, format!("{} has no workflow files", path.display()))

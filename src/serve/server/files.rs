@@ -1,6 +1,7 @@
 //! The files of the folder that a service deploys.
 
 use super::ServerError;
+use crate::host::is_workflow;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -9,8 +10,7 @@ pub(super) fn workflow_files(folder: &Path) -> Result<Vec<PathBuf>, ServerError>
     let fails = |error| ServerError::Workflows { path: folder.to_owned(), error };
     let files =
         std::fs::read_dir(folder).and_then(|files| files.map(|file| Ok(file?.path())).collect::<io::Result<Vec<_>>>());
-    let is_workflow = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "yaml" || kind == "yml");
-    let mut files: Vec<PathBuf> = files.map_err(fails)?.into_iter().filter(is_workflow).collect();
+    let mut files: Vec<PathBuf> = files.map_err(fails)?.into_iter().filter(|path| is_workflow(path)).collect();
     files.sort();
     Ok(files)
 }

@@ -54,6 +54,19 @@ impl PriorStep {
         raise(&mut self.turns, item, number + 1);
         self.doubtful.remove(&item);
     }
+
+    /// Takes over nothing but the numbers of its keys: what it depends on is run again. What
+    /// succeeded has happened.
+    pub(super) fn run_anew(&mut self) {
+        let former = std::mem::take(self);
+        *self = Self {
+            all_doubtful: former.all_doubtful || former.succeeded,
+            doubtful: former.doubtful.into_iter().chain(former.items.into_keys()).collect(),
+            numbers: former.numbers,
+            turns: former.turns,
+            ..Self::default()
+        };
+    }
 }
 
 fn raise(numbers: &mut BTreeMap<usize, u32>, item: usize, least: u32) {

@@ -19,7 +19,7 @@ use super::taken_over::PriorStep;
 use super::{Interpreter, ItemKey};
 use crate::process::Problem;
 use crate::workflow::expression::Size;
-use crate::workflow::plan::{Compensation, Node};
+use crate::workflow::plan::{Block, Compensation, Node, Plan};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -211,15 +211,31 @@ impl Interpreter {
             state.ended_items.undo(*item, undo.number);
         } else {
             let steps = state.ended_items.within.entry(*item).or_default();
-            undo_within(steps, below, is_undone.then_some(undo.number));
+            let blocks = self.plan.blocks_of(&state.node.action).collect();
+            undo_within((&self.plan, blocks), steps, below, is_undone.then_some(undo.number));
         }
     }
 }
 
 /// Marks a step within an item as undone, if it has the number of its keys, and those around it as
 /// such that begin again.
-fn undo_within(steps: &mut BTreeMap<String, PriorStep>, levels: &[Level], number: Option<u32>) {
+fn undo_within(
+    (plan, blocks): (&Plan, Vec<&Arc<Block>>),
+    steps: &mut BTreeMap<String, PriorStep>,
+    levels: &[Level],
+    number: Option<u32>,
+) {
     let Some(((id, item, is_list), below)) = levels.split_first() else { return };
+    let Some((block, node)) =
+        blocks.iter().find_map(|block| Some((block, block.nodes.iter().find(|node| node.id == *id)?)))
+    else {
+        return;
+    };
+    if number.is_some() {
+        for dependent in dependents(block, id) {
+            steps.entry(dependent.to_string()).and_modify(PriorStep::run_anew);
+        }
+    }
     let prior = steps.entry(id.to_string()).or_default();
     if below.is_empty() {
         let Some(number) = number else { return };
@@ -228,8 +244,19 @@ fn undo_within(steps: &mut BTreeMap<String, PriorStep>, levels: &[Level], number
         prior.undo(*item, number);
     } else {
         prior.forget(*item, *is_list);
-        undo_within(prior.within.entry(*item).or_default(), below, number);
+        let blocks = plan.blocks_of(&node.action).collect();
+        undo_within((plan, blocks), prior.within.entry(*item).or_default(), below, number);
     }
+}
+
+/// The steps of a block that depend on one of it, directly or not.
+fn dependents(block: &Block, id: &str) -> Vec<Arc<str>> {
+    let mut is_after = vec![false; block.nodes.len()];
+    for &index in &block.order {
+        let node = &block.nodes[index];
+        is_after[index] = node.needs.iter().any(|need| is_after[*need] || *block.nodes[*need].id == *id);
+    }
+    block.nodes.iter().zip(is_after).filter(|(_, is_after)| *is_after).map(|(node, _)| Arc::clone(&node.id)).collect()
 }
 
 /// What the run's problem says of compensations.
