@@ -3,8 +3,8 @@
 use super::args::server;
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    backup, build, cache, cancel, check, deploy, dev, doctor, engine, example, fork, graph, history, inbox, inspect,
-    login, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run,
+    backup, build, cache, cancel, check, deploy, dev, doctor, engine, example, fmt, fork, graph, history, inbox, inspect,
+    login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run,
     schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
 };
 use super::report::error::{UserError, kind};
@@ -123,6 +123,10 @@ pub(in crate::cli) enum Command {
     Validate(validate::Arguments),
     /// Show what a run would do: order, grants, digests.
     Plan(plan::Arguments),
+    /// Format workflow files.
+    Fmt(fmt::Arguments),
+    /// Serve an editor: the Language Server Protocol on standard input and output.
+    Lsp(lsp::Arguments),
     /// Print the JSON Schema of workflow files, for editors.
     Schema(schema::Arguments),
     /// Draw a workflow's graph.
@@ -236,6 +240,8 @@ impl Command {
             Self::Restore(command) => (&mut command.data, None),
             Self::Test(test::Arguments { cache, .. })
             | Self::Validate(validate::Arguments { cache, .. })
+            | Self::Lsp(lsp::Arguments { cache, .. })
+            | Self::Fmt(fmt::Arguments { cache, .. })
             | Self::Plan(plan::Arguments { cache, .. })
             | Self::Graph(graph::Arguments { cache, .. })
             | Self::Build(build::Arguments { cache, .. })

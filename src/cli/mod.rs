@@ -22,8 +22,8 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    backup, build, cache, cancel, check, completions, deploy, dev, doctor, engine, example, fork, graph, history,
-    inbox, inspect, login, logs, ls, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry,
+    backup, build, cache, cancel, check, completions, deploy, dev, doctor, engine, example, fmt, fork, graph, history,
+    inbox, inspect, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry,
     rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
 };
 use exit::Exit;
@@ -79,6 +79,8 @@ pub fn main() -> ExitCode {
         Command::Restore(command) => reported(restore::restore(&command, terminal), command.json, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),
         Command::Plan(command) => plan::plan(&command, terminal),
+        Command::Fmt(command) => fmt::fmt(&command, terminal),
+        Command::Lsp(command) => lsp::lsp(&command),
         Command::Schema(command) => schema::schema(&command),
         Command::Graph(command) => graph::graph(&command, terminal),
         Command::Inspect(command) => inspect::inspect(&command, terminal),

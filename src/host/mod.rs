@@ -91,6 +91,8 @@ use crate::process::{Problem, Program, problem::kind};
 use crate::run::{KV, Kernel};
 use crate::scheduler::Scheduler;
 use crate::workflow::expression::Jq;
+#[cfg(feature = "cli")]
+use crate::workflow::plan::{CallRequirements, Handlers as _};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -157,6 +159,20 @@ impl Host {
         names.push(KV.to_owned());
         names.sort_unstable();
         names
+    }
+
+    /// Returns the purpose of a handler in one line; empty if it has none.
+    #[cfg(feature = "cli")]
+    pub(crate) fn handler_doc(&self, name: &str) -> String {
+        let declaration = self.shared.dispatcher.registry().declaration(name);
+        let kv = if name == KV { "The store of the run: keys with values." } else { "" };
+        declaration.map_or_else(|| kv.to_owned(), |declaration| declaration.doc.to_string())
+    }
+
+    /// Returns what a handler wants of a call.
+    #[cfg(feature = "cli")]
+    pub(crate) fn handler_requirements(&self, name: &str, args: &serde_json::Value) -> Option<CallRequirements> {
+        HandlerCatalog(self.shared.dispatcher.registry()).requirements(name, args)
     }
 
     /// Returns the engine of expressions.

@@ -33,6 +33,8 @@
 //! This room opens no file and loads no component: it asks the host through [`plan::Environment`].
 pub mod diagnostics;
 pub mod expression;
+#[cfg(feature = "cli")]
+pub(crate) mod format;
 pub mod interpreter;
 pub mod model;
 pub mod plan;

@@ -190,6 +190,21 @@ impl Host {
         self.parse_where(name, text, &|source| ComponentLocation::of(&folder, source))
     }
 
+    /// As [`Self::parse`], until it is cancelled.
+    ///
+    /// # Errors
+    /// As [`Self::parse`]; also fails if it was cancelled.
+    #[cfg(feature = "cli")]
+    pub(crate) fn parse_cancellable(
+        &self,
+        name: &str,
+        text: &str,
+        folder: &Path,
+        cancellation: &Cancellation,
+    ) -> Result<Workflow, LoadError> {
+        self.parse_until(name, text, &|source| ComponentLocation::of(folder, source), cancellation)
+    }
+
     /// Checks the text of a workflow; `find` locates its components.
     pub(super) fn parse_where(
         &self,

@@ -4,7 +4,7 @@ use super::references::{ExpressionSite, KnownNames, ROOTS};
 use crate::workflow::diagnostics::closest;
 
 /// Common functions of jq 1.8, for hints.
-const FUNCTIONS: &[&str] = &[
+pub(crate) const FUNCTIONS: &[&str] = &[
     "abs",
     "acos",
     "acosh",

@@ -50,11 +50,15 @@ pub use children::{WORKFLOW_FILES_BYTES_MAX, WORKFLOW_FILES_MAX, WORKFLOW_FILES_
 pub use concurrency::Concurrency;
 pub use environment::{CallRequirements, Environment, Handlers, ResolvedComponent, ScriptPlace, Unchecked, Unusable};
 pub use graph::GraphStyle;
+#[cfg(feature = "cli")]
+pub(crate) use hints::FUNCTIONS;
 pub use load::load;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use template::{Reads, Template, Text};
 pub use warnings::Warning;
+#[cfg(feature = "cli")]
+pub(crate) use warnings::{ERROR_FIELDS, RESPONSE_FIELDS};
 
 /// The version of the plan's JSON.
 pub const PLAN_VERSION: u32 = 1;

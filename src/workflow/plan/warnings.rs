@@ -7,10 +7,10 @@ use crate::workflow::expression::{Expression, References};
 use serde_json::Value;
 
 /// The fields of a response of `http`.
-const RESPONSE_FIELDS: [&str; 5] = ["status", "url", "headers", "encoding", "body"];
+pub(crate) const RESPONSE_FIELDS: [&str; 5] = ["status", "url", "headers", "encoding", "body"];
 
 /// The fields of an error, as the interpreter's `outcome.rs` writes them.
-const ERROR_FIELDS: [&str; 10] =
+pub(crate) const ERROR_FIELDS: [&str; 10] =
     ["kind", "title", "class", "status", "detail", "data", "step", "pointer", "item", "attempt"];
 
 /// A part of a plan that was hardly intended.
