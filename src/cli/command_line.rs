@@ -3,9 +3,9 @@
 use super::args::server;
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    backup, build, cache, cancel, check, deploy, dev, doctor, engine, example, fmt, fork, graph, history, inbox, inspect,
-    login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm, run,
-    schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
+    backup, build, cache, cancel, check, deploy, dev, doctor, engine, example, fmt, fork, graph, history, inbox,
+    inspect, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm,
+    run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
 };
 use super::report::error::{UserError, kind};
 use super::terminal::Colour;

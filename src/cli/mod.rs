@@ -23,8 +23,9 @@ use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
     backup, build, cache, cancel, check, completions, deploy, dev, doctor, engine, example, fmt, fork, graph, history,
-    inbox, inspect, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry,
-    rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
+    inbox, inspect, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume,
+    retry, rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify,
+    workflow,
 };
 use exit::Exit;
 use report::error::CommandError;

@@ -15,6 +15,7 @@
 //! *Rejected*: printing the tree. It has no comments, and whoever writes them has to find a place
 //! for each one; lines have theirs.
 
+mod brackets;
 mod layout;
 mod order;
 mod outline;

@@ -68,7 +68,7 @@ pub(super) struct Ordered {
 }
 
 /// A part of the text.
-type Bytes = (usize, usize);
+pub(super) type Bytes = (usize, usize);
 
 /// A collection in brackets, on one line behind its key or dash.
 #[derive(Debug)]
@@ -95,9 +95,9 @@ pub(super) struct Outline {
     /// Lines at whose end a quoted text is open.
     pub(super) open_text: Vec<bool>,
     /// The bytes where comments begin.
-    comment_starts: Vec<usize>,
+    pub(super) comment_starts: Vec<usize>,
     /// Entries cannot change their places.
-    is_fixed: bool,
+    pub(super) is_fixed: bool,
 }
 
 impl Outline {
@@ -145,36 +145,36 @@ pub(super) fn read(text: &str) -> Result<Outline, FormatError> {
     Ok(outline)
 }
 
-struct Reader<'t> {
-    text: &'t str,
+pub(super) struct Reader<'t> {
+    pub(super) text: &'t str,
     /// The byte up to which the text has been read.
-    at: usize,
+    pub(super) at: usize,
     events: Parser<'t, saphyr_parser::StrInput<'t>>,
     chars: Option<Vec<usize>>,
-    outline: Outline,
+    pub(super) outline: Outline,
     peeked: Option<(Event<'t>, Span)>,
 }
 
 /// The key or dash that a value belongs to.
 #[derive(Clone, Copy)]
-struct Owner {
-    line: usize,
+pub(super) struct Owner {
+    pub(super) line: usize,
     old: usize,
-    new: usize,
+    pub(super) new: usize,
     /// The column of a value on a line of its own.
     inner: usize,
-    is_dash: bool,
+    pub(super) is_dash: bool,
 }
 
 type Done<T = ()> = Result<T, FormatError>;
 
 impl<'t> Reader<'t> {
-    fn unusual<T>(&self, what: &'static str) -> Done<T> {
+    pub(super) fn unusual<T>(&self, what: &'static str) -> Done<T> {
         let line = self.outline.line_of(self.at.min(self.text.len().saturating_sub(1))) + 1;
         Err(FormatError::Unusual { line, what })
     }
 
-    fn next(&mut self) -> Done<(Event<'t>, Span)> {
+    pub(super) fn next(&mut self) -> Done<(Event<'t>, Span)> {
         if let Some(peeked) = self.peeked.take() {
             return Ok(peeked);
         }
@@ -192,14 +192,14 @@ impl<'t> Reader<'t> {
     }
 
     /// The byte of one of the parser's positions.
-    fn byte(&self, index: usize) -> usize {
+    pub(super) fn byte(&self, index: usize) -> usize {
         match &self.chars {
             Some(table) => table.get(index).copied().unwrap_or(self.text.len()),
             None => index.min(self.text.len()),
         }
     }
 
-    fn rest(&self) -> &'t str {
+    pub(super) fn rest(&self) -> &'t str {
         &self.text[self.at..]
     }
 
@@ -474,105 +474,4 @@ impl<'t> Reader<'t> {
         self.at = line_end(last).max(end);
         Ok(())
     }
-
-    /// A collection in brackets.
-    fn flow(&mut self, owner: Owner) -> Done {
-        let (start, begins) = (self.at, self.outline.line_of(self.at));
-        let comments = self.outline.comment_starts.len();
-        let mut found = Vec::new();
-        let Some(end) = flow_end(self.text, start, &mut found) else {
-            return self.unusual("brackets are not where they are looked for");
-        };
-        self.outline.comment_starts.extend(found);
-        let parts = self.flow_parts(start, self.text[start..].starts_with('{'))?;
-        let last = self.outline.line_of(end - 1);
-        for line in begins + 1..=last {
-            self.outline.roles[line] = Role::Flow { begins };
-            self.outline.open_text[line - 1] = true;
-        }
-        self.at = end;
-        let rest = self.rest().lines().next().unwrap_or_default();
-        let is_alone = rest.trim().is_empty() && self.outline.comment_starts.len() == comments;
-        if last == begins && owner.line == begins && is_alone {
-            let (owner, is_dash) = (owner.new, owner.is_dash);
-            self.outline.wide.push(Wide { start, end, owner, is_dash, parts });
-        }
-        Ok(())
-    }
-
-    /// The bytes of the keys and values of a collection in brackets, up to its end event.
-    fn flow_parts(&mut self, start: usize, is_mapping: bool) -> Done<Vec<(Option<Bytes>, Bytes)>> {
-        let mut parts = Vec::new();
-        let (mut key, mut opened, mut reached) = (None, start, start);
-        let mut depth = 1;
-        while depth > 0 {
-            let (event, span) = self.next()?;
-            let (from, to) = (self.byte(span.start.index()), self.byte(span.end.index()));
-            let mut part = None;
-            match event {
-                Event::MappingStart(anchor, _) | Event::SequenceStart(anchor, _) => {
-                    self.outline.is_fixed |= anchor != 0;
-                    if depth == 1 {
-                        opened = from;
-                    }
-                    depth += 1;
-                }
-                Event::MappingEnd | Event::SequenceEnd => {
-                    depth -= 1;
-                    // A pair in a list has no brackets of its own.
-                    let end = flow_end(self.text, opened, &mut Vec::new()).unwrap_or(reached);
-                    part = (depth == 1).then_some((opened, end));
-                }
-                Event::Scalar(_, _, anchor, _) | Event::Alias(anchor) => {
-                    self.outline.is_fixed |= anchor != 0;
-                    reached = to;
-                    part = (depth == 1).then_some((from, to));
-                }
-                _ => return self.unusual("this is not expected"),
-            }
-            match (part, is_mapping, key.take()) {
-                (Some(part), true, None) => key = Some(part),
-                (Some(part), true, known) => parts.push((known, part)),
-                (Some(part), false, _) => parts.push((None, part)),
-                (None, _, known) => key = known,
-            }
-        }
-        Ok(parts)
-    }
-}
-
-/// The byte behind the bracket that closes the one at `start`, and the comments between them: `#`
-/// behind a blank. A text without quotes has no brackets here. `None` if none opens at `start`.
-fn flow_end(text: &str, start: usize, comments: &mut Vec<usize>) -> Option<usize> {
-    let mut quote = None;
-    let mut previous = ' ';
-    let mut depth = 0usize;
-    let mut chars = text[start..].char_indices();
-    while let Some((at, c)) = chars.next() {
-        match (quote, c) {
-            (Some('"'), '\\') => drop(chars.next()),
-            (Some(mark), _) if mark == c => quote = None,
-            (Some(_), _) => {}
-            (None, '"' | '\'') if previous.is_whitespace() || matches!(previous, '[' | '{' | ',' | ':') => {
-                quote = Some(c)
-            }
-            (None, '#') if previous.is_whitespace() => {
-                comments.push(start + at);
-                chars.by_ref().find(|(_, c)| *c == '\n');
-                previous = '\n';
-                continue;
-            }
-            (None, '[' | '{') => depth += 1,
-            (None, ']' | '}') => {
-                depth = depth.checked_sub(1)?;
-                if depth == 0 {
-                    return Some(start + at + 1);
-                }
-            }
-            _ if depth == 0 => return None,
-            _ => {}
-        }
-        previous = c;
-    }
-    None
 }
