@@ -4,6 +4,8 @@
 
 pub(crate) mod brief;
 mod clock;
+#[cfg(feature = "cli")]
+mod core_dumps;
 pub(crate) mod foreign;
 #[cfg(feature = "wasm")]
 mod guarded;
@@ -18,6 +20,8 @@ pub(crate) mod text;
 mod time;
 
 pub use clock::{Clock, VirtualClock};
+#[cfg(feature = "cli")]
+pub(crate) use core_dumps::forbid_core_dumps;
 #[cfg(feature = "wasm")]
 pub(crate) use guarded::guarded;
 #[cfg(feature = "cli")]

@@ -53,6 +53,7 @@ mod problems;
 mod registry;
 mod runtime;
 mod schema;
+mod secrets;
 mod statistics;
 
 pub(crate) use blob::Recall;
@@ -66,6 +67,9 @@ pub use log::{Log, LogSink};
 pub use problems::kind;
 pub use registry::{Registry, RegistryBuilder, RegistryError};
 pub use schema::{Schema, SchemaError};
+pub use secrets::{SECRET_BYTES_MAX, SECRET_BYTES_MIN, SECRETS_MAX, SecretError, SecretSource, SecretValue, Secrets};
+#[cfg(feature = "serve")]
+pub(crate) use secrets::{file as secret_file, variable as secret_variable};
 pub use statistics::HandlerStatistics;
 
 #[cfg(test)]

@@ -23,6 +23,10 @@ pub mod kind {
     pub const RESPONSE_TOO_LARGE: &str = "response-too-large";
     /// The name resolves to an address that the operator does not permit.
     pub const ADDRESS_REFUSED: &str = "address-refused";
+    /// A secret would leave where its declaration, its step or the operator does not let it.
+    pub const SECRET_REFUSED: &str = "secret-refused";
+    /// A secret cannot be read, or put into a header field.
+    pub const SECRET_MISSING: &str = "secret-missing";
     /// More redirects than allowed, or one that leads nowhere.
     pub const BAD_REDIRECT: &str = "bad-redirect";
 }

@@ -3,7 +3,7 @@
 use super::handler::{Declaration, Handler};
 use super::problems;
 use super::schema::{Schema, SchemaError};
-use crate::process::{Grants, Payload, Problem};
+use crate::process::{Grants, Payload, Problem, secret};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -101,6 +101,9 @@ impl RegistryBuilder {
                 return Err(RegistryError::Duplicate { name });
             }
             let entry = RegisteredHandler::new(&name, handler)?;
+            if let Some(reserved) = entry.declaration.capability.as_deref().filter(|one| *one == secret::CAPABILITY) {
+                return Err(RegistryError::BadName { name: reserved.to_owned() });
+            }
             if !self.built_in.contains(&name) {
                 entry.compile().map_err(|source| RegistryError::BadSchema { name: name.clone(), source })?;
             }

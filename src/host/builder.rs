@@ -10,7 +10,7 @@ use super::storage::{StorageNotice, StorageWatcher};
 use super::{CompileNotice, Host, HostError, Shared};
 use crate::base::processors;
 use crate::dispatch::http::{Http, HttpHook};
-use crate::dispatch::{BlobGet, BlobPut, CallContext, Dispatcher, Handler, Log, Registry, RegistryBuilder};
+use crate::dispatch::{BlobGet, BlobPut, CallContext, Dispatcher, Handler, Log, Registry, RegistryBuilder, Secrets};
 use crate::guest::{EngineOptions, GuestEngine};
 use crate::oci::Registries;
 use crate::process::{LogLine, NativeProgram, Process, Program, handler};
@@ -51,6 +51,7 @@ pub struct HostBuilder {
     retention: RetentionPolicy,
     step_cache: StepCaching,
     blob_bounds: crate::run::BlobBounds,
+    secrets: Arc<Secrets>,
 }
 
 impl HostBuilder {
@@ -88,6 +89,16 @@ impl HostBuilder {
     #[must_use]
     pub fn http_hook(mut self, hook: impl HttpHook) -> Self {
         self.http_hook = Some(Arc::new(hook));
+        self
+    }
+
+    /// Sets the secrets that workflows may use, by the names that they declare.
+    ///
+    /// A core dump has the memory of the process in it, and the kernel writes the one of a crash to
+    /// the disk: an embedder whose secrets matter turns it off for the process.
+    #[must_use]
+    pub fn secrets(mut self, secrets: Secrets) -> Self {
+        self.secrets = Arc::new(secrets);
         self
     }
 
@@ -243,12 +254,7 @@ impl HostBuilder {
         let kernel = Arc::new(Kernel::new(Clock::system()));
         kernel.snapshot_when(self.snapshots);
         kernel.park_when(self.parking);
-        if let Some(bytes_max) = self.journal_bytes_max {
-            kernel.bound_journals(bytes_max);
-        }
-        if let Some(bytes_max) = self.held_bytes_max {
-            kernel.bound_held(bytes_max);
-        }
+        bound(&kernel, self.journal_bytes_max, self.held_bytes_max);
         let runs = Arc::downgrade(&kernel);
         let logs = move |call: &CallContext, line: LogLine| {
             if let Some(kernel) = runs.upgrade() {
@@ -259,6 +265,7 @@ impl HostBuilder {
         let registries = Registries::new(self.registries.unwrap_or_else(|| self.http.clone()), kept);
         let addresses = self.http.permissions.iter().map(ToString::to_string).collect();
         let http = Http::new(self.http).map_err(HostError::Http)?.hooked(self.http_hook);
+        let (secrets, http) = (Arc::clone(&self.secrets), http.with_secrets(self.secrets));
         let registry = self.registry.built_in(handler::HTTP, http).built_in(handler::LOG, Log::new(logs));
         let registry = registry.built_in(handler::BLOB_GET, BlobGet).built_in(handler::BLOB_PUT, BlobPut).build()?;
         let data = self.data.map(|folder| Arc::new(DataFolder::new(folder, &kernel, self.watcher)));
@@ -289,6 +296,7 @@ impl HostBuilder {
             registries,
             engines: self.engines.or_else(super::script::engines_folder),
             jq,
+            secrets,
             dispatcher: Arc::new(dispatcher),
             step_cache,
             signals: super::runs::ActCounts::default(),
@@ -323,5 +331,15 @@ fn dispatcher(registry: Registry, runtime: Option<tokio::runtime::Handle>) -> Di
     match runtime {
         Some(runtime) => Dispatcher::on_runtime(registry, runtime),
         None => Dispatcher::new(registry),
+    }
+}
+
+/// Sets the bounds of a kernel that have no default here.
+fn bound(kernel: &Kernel, journal_bytes_max: Option<u64>, held_bytes_max: Option<u64>) {
+    if let Some(bytes_max) = journal_bytes_max {
+        kernel.bound_journals(bytes_max);
+    }
+    if let Some(bytes_max) = held_bytes_max {
+        kernel.bound_held(bytes_max);
     }
 }

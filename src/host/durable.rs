@@ -346,6 +346,7 @@ impl Host {
         options: RunOptions,
     ) -> Result<RunHandle, RecoverError> {
         let (data, _) = self.opened()?;
+        self.check_secrets(workflow).map_err(RecoverError::Workflow)?;
         let OwnedRun { records, pending, log, traceparent } = self.own_records(id)?;
         let spec = RecoverySpec {
             root: self.root_for(workflow, &records),

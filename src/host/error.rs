@@ -1,5 +1,6 @@
 //! Why a host cannot be built, or a workflow cannot be loaded or started.
 
+use super::MissingSecret;
 use crate::workflow::diagnostics::Diagnostics;
 use std::path::PathBuf;
 
@@ -107,6 +108,9 @@ pub enum LoadError {
     /// The run cannot be given the blobs of the run that it repeats.
     #[error("the run cannot be given the blobs that it begins with")]
     Blobs(#[source] crate::run::BlobError),
+    /// Secrets that the workflow declares cannot be used: nothing has begun.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Secrets(Vec<MissingSecret>),
     /// The run should be durable, and the host was built without a folder for durable runs.
     #[error("the host has no folder for durable runs")]
     NoJournal,

@@ -1,5 +1,6 @@
 //! Answers what a plan asks about handlers, from a registry.
 
+use crate::dispatch::http::SecretHost;
 use crate::dispatch::{Registry, Schema};
 use crate::process::{Grants, Payload};
 use crate::run::{KV, SIGNAL};
@@ -70,6 +71,14 @@ impl Handlers for HandlerCatalog<'_> {
         let grants = Grants(Arc::new(BTreeMap::from([(capability.to_owned(), patterns.to_vec())])));
         let checked = self.0.check_grant(handler, &grants, &Payload::json(args));
         checked.map_err(|problem| problem.detail.unwrap_or(problem.title.into_owned()))
+    }
+
+    fn check_secret_host(&self, host: &str) -> Result<(), String> {
+        host.parse::<SecretHost>().map(drop)
+    }
+
+    fn reaches(&self, patterns: &[String], host: &str) -> bool {
+        host.parse::<SecretHost>().is_ok_and(|host| host.is_reached_by(patterns))
     }
 
     fn pattern_for(&self, handler: &str, args: &Value) -> Option<String> {

@@ -44,6 +44,7 @@ mod retention;
 mod retry_json;
 mod runs;
 pub(crate) mod script;
+mod secrets;
 mod snapshots;
 mod spans;
 mod start;
@@ -76,6 +77,7 @@ pub use projection::{Line, RunProjection};
 pub use repeat::{ForkOptions, PreparedRetry, ReplayOptions, RerunError, RetryOptions};
 pub use retention::RetentionPolicy;
 pub use runs::{ActError, Acted, Resumed, TakeOver};
+pub use secrets::MissingSecret;
 pub use snapshots::VerifyRunError;
 pub use spans::{Flow, RunSpans, Span, SpanEnd, SpanId, SpanKind, TraceContext, TraceId, Traced};
 pub use start::{RunHandle, RunOptions};
@@ -84,7 +86,7 @@ pub use upgrade::{Upgrade, UpgradeError};
 pub(crate) use virtual_run::{virtual_recovery, virtual_spec};
 pub(crate) use workflow_file::{is_workflow, read as read_definition};
 
-use crate::dispatch::Dispatcher;
+use crate::dispatch::{Dispatcher, Secrets};
 use crate::guest::{Component, GuestEngine};
 use crate::oci::Registries;
 use crate::process::{Problem, Program, problem::kind};
@@ -115,6 +117,8 @@ struct Shared {
     /// Where the script engines are that are not part of the program.
     engines: Option<std::path::PathBuf>,
     jq: Arc<Jq>,
+    /// What the operator has set aside for workflows.
+    secrets: Arc<Secrets>,
     dispatcher: Arc<Dispatcher>,
     /// The outcomes of steps with `cache`; `None` if none are kept.
     step_cache: Option<Arc<crate::journal::StepCache>>,

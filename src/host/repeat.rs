@@ -149,6 +149,7 @@ impl Host {
     /// the inputs do not fit, or the new run cannot be written.
     pub fn fork(&self, workflow: &Workflow, run: &str, options: ForkOptions) -> Result<Arc<str>, RerunError> {
         let ForkOptions { at, id, substituted, inputs, resend, notes } = options;
+        self.check_secrets(workflow)?;
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
         let journal = self.journal().map_err(RecoverError::from)?.ok_or(RecoverError::NoJournal)?;
         let records = journal.records(run)?;

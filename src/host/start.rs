@@ -114,6 +114,7 @@ impl Host {
         options: RunOptions,
     ) -> Result<RunHandle, LoadError> {
         let Beginning { id, entry, input, inputs, origin, root } = beginning;
+        self.check_secrets(workflow)?;
         self.give_blobs_of(&id, &inputs, origin.as_ref(), &options)?;
         let is_wanted = || self.shared.data.is_some() && workflow.plan.durability() == Durability::Journal;
         let log: Box<dyn Log> = if options.durable.unwrap_or_else(is_wanted) {

@@ -25,6 +25,7 @@ mod payload;
 pub mod problem;
 mod random;
 mod recalled;
+pub mod secret;
 mod snapshot;
 
 pub use crate::base::{Micros, Timestamp};

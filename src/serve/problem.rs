@@ -76,6 +76,7 @@ kinds! {
     Deploying "deploying" 503 "The server is starting" "It deploys its workflows. Send the request again in a second.";
     NotDeployed "not-deployed" 503 "The workflow is not deployed" "What the webhook starts has no active version now. Nothing has happened: send the delivery again later.";
     WebhookUnusable "webhook-unusable" 503 "The webhook cannot be used now" "Nothing has happened: send the delivery again later. The log of the server tells its operator why.";
+    MissingSecrets "missing-secrets" 503 "Secrets are missing" "The workflow uses secrets that the server does not have now, so no run of it can begin or go on. `secrets` of the server's configuration file says where they are; its log says what is wrong.";
     Draining "draining" 503 "The server is stopping" "It takes no new work. Send the request again to the next one.";
     JournalFailed "journal-failed" 503 "The journal cannot be used" "The server cannot read or write its data folder.";
     Unsure "unsure" 503 "It is not known whether it counts" "The act did not become durable in time. Send it again under the same idempotency key.";

@@ -372,6 +372,7 @@ impl Service {
         author: &str,
         note: Option<String>,
     ) -> Result<(Deployed, bool), LoadError> {
+        self.host.check_secrets(&workflow)?;
         let components = self.host.store_components(&workflow)?;
         let source = workflow.source();
         let components = serde_json::json!(components).to_string();

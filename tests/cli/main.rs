@@ -31,7 +31,9 @@ mod repeating;
 mod running;
 mod scheduled;
 mod scripts;
+mod secrets;
 mod served;
+mod served_secrets;
 mod settings;
 #[path = "../faults/shim.rs"]
 mod shim;

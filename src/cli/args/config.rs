@@ -4,6 +4,7 @@
 
 use crate::base::guarded_file;
 use crate::cli::args::host::MemoryProfile;
+use crate::cli::args::secrets::{self, GivenSecrets};
 use crate::cli::args::values::{self, Addresses, CacheDir, InvalidValue};
 use crate::cli::report::error::{UserError, kind};
 use crate::host::read_definition;
@@ -19,7 +20,7 @@ pub(in crate::cli) const VARIABLE: &str = "WFHOST_CONFIG";
 
 const KEYS: KnownKeys = KnownKeys {
     what: "a configuration file",
-    known: &["allow-address", "cache", "cache-bytes", "data", "profile", "slots", "webhooks", "workers"],
+    known: &["allow-address", "cache", "cache-bytes", "data", "profile", "secrets", "slots", "webhooks", "workers"],
     later: &[],
     foreign: &[
         (&["allow", "allow-addresses", "addresses", "permissions"], "list permitted addresses under `allow-address`"),
@@ -38,6 +39,8 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) cache_bytes: Option<u64>,
     pub(in crate::cli) data: Option<PathBuf>,
     pub(in crate::cli) profile: Option<MemoryProfile>,
+    /// What workflows may use, by the names that they declare.
+    pub(in crate::cli) secrets: GivenSecrets,
     pub(in crate::cli) slots: Option<u32>,
     /// The webhooks of a service, by their names.
     pub(in crate::cli) webhooks: BTreeMap<String, WebhookSpec>,
@@ -88,6 +91,9 @@ fn read_tree(root: &Node, folder: &Path, problems: &mut Diagnostics) -> Config {
     config.cache_bytes = fields.get("cache-bytes").and_then(|node| parsed(node, "cache-bytes", problems, values::size));
     config.data = fields.get("data").and_then(|node| path(node, "data", folder, problems));
     config.profile = fields.get("profile").and_then(|node| parsed(node, "profile", problems, profile));
+    if let Some(node) = fields.get("secrets") {
+        config.secrets = secrets::read(node, folder, problems);
+    }
     config.slots = fields.get("slots").and_then(|node| parsed(node, "slots", problems, values::slots));
     if let Some(node) = fields.get("webhooks") {
         config.webhooks = webhooks(node, problems);

@@ -2,6 +2,7 @@
 
 use crate::cli::args::blobs::BlobArguments;
 use crate::cli::args::cached::StepCacheArguments;
+use crate::cli::args::secrets::{self, GivenSecret, GivenSecrets};
 use crate::cli::args::values::{self, Addresses, CacheDir, SLOTS_DEFAULT};
 use crate::cli::report::invocation::Invocation;
 use crate::cli::report::journal::ANOTHER_FOLDER;
@@ -40,6 +41,17 @@ pub(in crate::cli) struct HostArguments {
     /// addresses only].
     #[arg(long = "allow-address", value_name = "ADDRESS", value_parser = values::addresses)]
     pub(in crate::cli) allow: Vec<Addresses>,
+    /// Give workflows a secret that they declare: `NAME` (the variable of that name),
+    /// `NAME=env:VARIABLE`, `NAME=file:PATH` or `NAME='command:PROGRAM ARGUMENT'`. Repeatable.
+    #[arg(long = "secret", value_name = "NAME[=SOURCE]", value_parser = secrets::flag)]
+    pub(in crate::cli) secret: Vec<(String, GivenSecret)>,
+    /// Send secrets without TLS to loopback addresses such as 127.0.0.1, which `--allow-address`
+    /// permits: for tests.
+    #[arg(long)]
+    pub(in crate::cli) plain_secrets: bool,
+    /// The secrets in effect, wherever they come from.
+    #[arg(skip)]
+    pub(in crate::cli) secrets: GivenSecrets,
     /// Those in effect, wherever they come from.
     #[arg(skip)]
     pub(in crate::cli) allow_addresses: Vec<Permission>,
@@ -131,8 +143,15 @@ impl HostArguments {
     pub(in crate::cli) fn host(&self, workers: usize) -> HostBuilder {
         let mut http = HttpConfig::default();
         http.permissions.clone_from(&self.allow_addresses);
-        let builder = self.engine.builder(SLOTS_DEFAULT).http(http).blobs(self.blobs.bounds());
+        http.plain_secrets_to_loopback = self.plain_secrets;
+        let secrets = secrets::store(&self.secrets).expect("invariant: the secrets were checked when they were read");
+        let builder = self.engine.builder(SLOTS_DEFAULT).http(http).blobs(self.blobs.bounds()).secrets(secrets);
         builder.workers(self.workers.unwrap_or(workers)).step_cache(self.cached.caching(None))
+    }
+
+    /// The secrets that a workflow may send to whatever host it declares.
+    pub(in crate::cli) fn unbound_secrets(&self) -> impl Iterator<Item = &str> {
+        self.secrets.iter().filter(|(_, given)| given.hosts.is_none()).map(|(name, _)| name.as_str())
     }
 
     /// Warns if the host has fewer slots than requested.

@@ -7,7 +7,7 @@ use crate::cli::args::config::Config;
 use crate::cli::args::data::DataArguments;
 use crate::cli::args::host::{CacheArguments, EngineArguments, HostArguments, MemoryProfile};
 use crate::cli::args::values::{Addresses, CacheDir, InvalidValue, SLOTS_DEFAULT};
-use crate::cli::args::{config, values};
+use crate::cli::args::{config, secrets, values};
 use crate::cli::report::error::{UserError, kind};
 use crate::cli::terminal::quoted;
 use crate::journal::CacheBounds;
@@ -105,7 +105,29 @@ impl Settings {
         let (environment, file) = (self.environment.cache_bytes, self.file.cache_bytes);
         host.cached.cache_bytes = self.choose("cache-bytes", host.cached.cache_bytes, environment, file, show);
         self.engine(&mut host.engine);
-        Ok(())
+        self.secrets(host)
+    }
+
+    /// The secrets of the file, and those of the flags, which come before. A process that has
+    /// secrets leaves no core dump.
+    fn secrets(&mut self, host: &mut HostArguments) -> Result<(), UserError> {
+        let source = match (host.secret.is_empty(), self.file.secrets.is_empty()) {
+            (false, _) => "flag",
+            (true, false) => FILE,
+            (true, true) => DEFAULT,
+        };
+        host.secrets = std::mem::take(&mut self.file.secrets);
+        host.secrets.extend(std::mem::take(&mut host.secret));
+        self.rows.push(("secrets", json!(host.secrets.keys().collect::<Vec<_>>()), source));
+        secrets::store(&host.secrets).map_err(|why| UserError::new(kind::USAGE, format!("--secret: {why}")))?;
+        if host.secrets.is_empty() {
+            return Ok(());
+        }
+        let refused = |error| {
+            let title = format!("core dumps cannot be turned off, and one would have the secrets in it: {error}");
+            UserError::new(kind::HOST_FAULT, title)
+        };
+        crate::base::forbid_core_dumps().map_err(refused)
     }
 
     fn engine(&mut self, engine: &mut EngineArguments) {
@@ -205,6 +227,7 @@ fn environment(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, UserErr
         data: value("data").map(PathBuf::from),
         profile: parsed("profile", &value, config::profile)?,
         slots: parsed("slots", &value, values::slots)?,
+        secrets: BTreeMap::new(),
         webhooks: BTreeMap::new(),
         workers: parsed("workers", &value, values::workers)?,
     })

@@ -6,7 +6,7 @@ use crate::cli::exit::Exit;
 use crate::cli::report::findings::{Findings, Format, print_findings};
 use crate::cli::terminal::{Terminal, print, print_json, printable};
 use crate::workflow::model::{Input, LIMITS, When, write_duration};
-use crate::workflow::plan::{Action, Block, Cache, Node, Plan, Template};
+use crate::workflow::plan::{Action, Block, Cache, Node, Plan, Secret, Template};
 use clap::{Args, ValueHint};
 use serde_json::Value;
 use std::fmt::Write as _;
@@ -52,6 +52,9 @@ Otherwise it prints one object. Durations are milliseconds, sizes are bytes; nul
                                 spawn-depth, processes, links,
                                 log-per-step-bytes, grace-ms
     allow                       for each capability its patterns
+    secrets                     those that the step may use, if any
+  secrets        if any: name, from, hosts, headers (who may receive it, in which
+                 header fields), steps (those that may send it)
   outputs        names with values, as in the file
   durability     journal or none
   workflows      those that steps run, each once: file, name, inputs, steps,
@@ -104,8 +107,10 @@ fn problems(command: &Arguments) -> anyhow::Result<Exit> {
 fn describe(plan: &Plan) -> String {
     let names = plan.inputs.0.iter().map(|input| input.name.as_str());
     let names = names.chain(plan.components.iter().map(|component| &*component.name));
-    let names =
-        names.chain(plan.nodes.iter().map(|node| &*node.id)).chain(plan.outputs.iter().map(|(name, _)| name.as_str()));
+    let names = names
+        .chain(plan.secrets.iter().map(|secret| &*secret.name))
+        .chain(plan.nodes.iter().map(|node| &*node.id))
+        .chain(plan.outputs.iter().map(|(name, _)| name.as_str()));
     let width = names.map(|name| name.chars().count()).max().unwrap_or(0).min(24);
     let mut out = format!("{}  {}\n", plan.name, plan.digest());
     if !plan.inputs.0.is_empty() {
@@ -129,6 +134,13 @@ fn describe(plan: &Plan) -> String {
     }
     if let Some(grace) = plan.grace() {
         let _ = writeln!(out, "\na cancelled run has {} to end", write_duration(grace));
+    }
+    let secrets = plan.secret_uses();
+    if !secrets.is_empty() {
+        out.push_str("\nsecrets, and who may send them where\n");
+        for (secret, users) in &secrets {
+            describe_secret(&mut out, secret, users, width);
+        }
     }
     if !plan.outputs.is_empty() {
         out.push_str("\noutputs\n");
@@ -184,6 +196,15 @@ fn block_lines(out: &mut String, plan: &Plan, block: &Block, margin: &str) {
     for (name, value) in &block.outputs {
         let _ = writeln!(out, "{margin}{name:width$}  output {}", shown(value));
     }
+}
+
+fn describe_secret(out: &mut String, secret: &Secret, users: &[String], width: usize) {
+    let users = if users.is_empty() { "no step".to_owned() } else { users.join(", ") };
+    let (hosts, headers) = (secret.hosts.join(", "), secret.headers.join(", "));
+    let _ = writeln!(out, "  {:width$}  sent by {users}", secret.name);
+    let _ = writeln!(out, "  {:width$}    to {hosts}, over TLS", "");
+    let _ = writeln!(out, "  {:width$}    in {headers}", "");
+    let _ = writeln!(out, "  {:width$}    given by whoever runs it: {}", "", secret.flag());
 }
 
 fn describe_input(input: &Input) -> String {
@@ -260,6 +281,12 @@ fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
     if node.continue_on_error {
         lines.push("continues on error: its failure counts as success".to_owned());
     }
+    add_bounds(node, &mut lines);
+    lines
+}
+
+/// What a step may use and ask for.
+fn add_bounds(node: &Node, lines: &mut Vec<String>) {
     if let Action::Uses { .. } = node.action {
         let set = LIMITS.iter().filter(|limit| limit.is_set(&node.limits));
         let set: Vec<String> = set
@@ -272,7 +299,10 @@ fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
     for (capability, patterns) in node.grants.0.iter() {
         lines.push(format!("may {capability}: {}", patterns.join(", ")));
     }
-    lines
+    if !node.secrets.is_empty() {
+        let secrets: Vec<&str> = node.secrets.iter().map(|secret| &*secret.name).collect();
+        lines.push(format!("may send the secrets {}", secrets.join(", ")));
+    }
 }
 
 fn names_of(block: &Block) -> String {

@@ -115,6 +115,12 @@ pub(in crate::cli) fn serve(command: &Arguments, terminal: Terminal) -> Result<E
     command.host.check(&host, &mut warnings);
     command.host.check_cache(&host, &mut warnings);
     HostArguments::check_data(&host, &mut warnings);
+    let unbound: Vec<&str> = command.host.unbound_secrets().collect();
+    if !unbound.is_empty() {
+        let title = format!("whoever may deploy a workflow can send {} to any host", unbound.join(", "));
+        let hint = "`hosts` of a secret in the configuration file says who may receive it";
+        warnings.push((title, hint.to_owned()));
+    }
     for (title, hint) in warnings {
         say(&terminal.warning_text(&title, Some(&hint)));
     }

@@ -4,7 +4,7 @@
 use crate::cli::exit::Exit;
 use crate::cli::terminal::{Terminal, print_json, say};
 use crate::host::control::{ControlError, Refusal};
-use crate::host::{HostError, LoadError, RecoverError};
+use crate::host::{HostError, LoadError, MissingSecret, RecoverError};
 use crate::journal::StoreError;
 use crate::run::RecoveryError;
 use crate::workflow::diagnostics::Diagnostics;
@@ -27,6 +27,8 @@ pub(in crate::cli) mod kind {
     pub(in crate::cli) const UNFIT: &str = "unfit";
     /// The inputs do not fit the workflow.
     pub(in crate::cli) const BAD_INPUT: &str = crate::workflow::interpreter::kind::BAD_INPUT;
+    /// Secrets that the workflow declares cannot be used.
+    pub(in crate::cli) const MISSING_SECRETS: &str = "missing-secrets";
     /// There is no such run, or several match.
     pub(in crate::cli) const UNKNOWN_RUN: &str = "unknown-run";
     /// One already exists, and it differs.
@@ -68,6 +70,16 @@ impl UserError {
         let plural = if count == 1 { "" } else { "s" };
         let title = format!("{} has {count} problem{plural}", definition.source().name());
         Self { definition: Some(definition), ..Self::new(kind::BAD_DEFINITION, title) }
+    }
+
+    /// For secrets that cannot be used.
+    fn of_secrets(title: String, missing: &[MissingSecret]) -> Self {
+        let flags: Vec<String> = missing.iter().filter_map(MissingSecret::flag).collect();
+        let hint = match &flags[..] {
+            [] => "put it there, and give the same command again".to_owned(),
+            flags => format!("{} gives it, or `secrets` of the configuration file", flags.join(" ")),
+        };
+        Self::new(kind::MISSING_SECRETS, title).hint(hint)
     }
 
     /// The same, if the user ended the command.
@@ -203,6 +215,7 @@ impl From<LoadError> for UserError {
             LoadError::QueueFull { .. } => {
                 Self::new(kind::QUEUE_FULL, title).hint("`wfhost ls --status queued` lists them")
             }
+            LoadError::Secrets(missing) => Self::of_secrets(title, &missing),
             LoadError::Group(_) => Self::new(kind::BAD_INPUT, title),
             LoadError::GroupNeedsJournal => Self::new(kind::USAGE, title)
                 .hint("leave out --durability none; --data DIR or WFHOST_DATA names a folder"),

@@ -229,6 +229,7 @@ mod tests {
             limits: std::sync::Arc::default(),
             grants: crate::process::Grants::default(),
             compensate: None,
+            secrets: Vec::new(),
         }
     }
 

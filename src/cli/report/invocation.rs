@@ -25,11 +25,11 @@ pub(in crate::cli) const ALLOW_ADDRESS: &str = "--allow-address";
 
 /// Flags with a value that say how a run is executed, not what it is: they are not stored with a
 /// durable run.
-const HOST_FLAGS: [&str; 8] =
-    ["--data", ALLOW_ADDRESS, "--slots", "--workers", "--profile", "--cache", "--cache-bytes", "--config"];
+const HOST_FLAGS: [&str; 9] =
+    ["--data", ALLOW_ADDRESS, "--secret", "--slots", "--workers", "--profile", "--cache", "--cache-bytes", "--config"];
 
-/// The one of them that has no value.
-const NO_CACHE: &str = "--no-cache";
+/// Those of them that have no value.
+const HOST_SWITCHES: [&str; 2] = ["--no-cache", "--plain-secrets"];
 
 impl Invocation {
     /// This process's own words; `timeout` is their `--timeout`.
@@ -75,7 +75,7 @@ impl Invocation {
         let mut given = self.words.iter().take_while(|word| *word != "--");
         while let Some(word) = given.next() {
             let flag = word.split('=').next().unwrap_or_default();
-            if word == NO_CACHE {
+            if HOST_SWITCHES.contains(&word.as_str()) {
                 words.push(word.clone());
             } else if HOST_FLAGS.contains(&flag) {
                 words.push(word.clone());

@@ -3,6 +3,7 @@
 use super::exchange::broken;
 use super::request::Request;
 use super::response;
+use super::sealed::CallSecrets;
 use crate::dispatch::blob_body::{BlobBody, CHUNK_BYTES};
 use crate::dispatch::blocking::blocking;
 use crate::dispatch::problems;
@@ -73,13 +74,13 @@ impl Body for Outgoing {
     }
 }
 
-/// Makes a blob of a response's body, of at most so many bytes.
+/// Makes a blob of a response's body, of at most so many bytes, without the secrets in it.
 pub(super) async fn store<B>(
     request: &Request,
     headers: &HeaderMap,
     mut body: B,
     limit: u64,
-    blobs: &RunBlobs,
+    (blobs, secrets): (&RunBlobs, &CallSecrets<'_>),
 ) -> Result<Blob, Problem>
 where
     B: Body<Data = Bytes> + Unpin,
@@ -100,12 +101,13 @@ where
             return Err(response::too_large(limit, request.repeatable));
         }
         chunk.extend_from_slice(&data);
-        if chunk.len() >= CHUNK_BYTES {
-            let full = std::mem::replace(&mut chunk, BytesMut::with_capacity(CHUNK_BYTES));
+        if chunk.len() >= CHUNK_BYTES + secrets.overlap() {
+            let full = secrets.redact_start(&mut chunk);
             let write = move || writer.write(&full).map(|()| writer);
             writer = blocking(write).await.map_err(stored)?;
         }
     }
+    let chunk = secrets.redact(chunk.to_vec());
     let finish = move || {
         writer.write(&chunk)?;
         writer.finish(&media_type)

@@ -16,6 +16,9 @@ pub struct HttpConfig {
     pub hosts: BTreeMap<String, Vec<IpAddr>>,
     /// Certificates (DER) that are trusted besides those of the Mozilla programme.
     pub roots: Vec<Vec<u8>>,
+    /// Whether secrets may be sent without TLS to the loopback addresses of this machine, given as
+    /// addresses: for tests. The address must be permitted, too.
+    pub plain_secrets_to_loopback: bool,
     /// How long connecting by TCP may take: 10 seconds.
     pub connect_timeout: Duration,
     /// How long a request may take, redirects and body included, unless the call says: 30 seconds.
@@ -42,6 +45,7 @@ impl Default for HttpConfig {
             permissions: Vec::new(),
             hosts: BTreeMap::new(),
             roots: Vec::new(),
+            plain_secrets_to_loopback: false,
             connect_timeout: Duration::from_secs(10),
             timeout: Duration::from_secs(30),
             timeout_max: Duration::from_mins(10),

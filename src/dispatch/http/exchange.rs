@@ -6,6 +6,7 @@ use super::connect::{self, Sender};
 use super::hook::CallHook;
 use super::request::{ReadAs, Request};
 use super::response::{self, FAILURE_BODY_BYTES_MAX, Response};
+use super::sealed::{self, CallSecrets};
 use super::target;
 use crate::dispatch::problems::{self, kind};
 use crate::process::{Payload, Problem, ProblemClass};
@@ -29,6 +30,7 @@ pub(super) struct Around<'a> {
     pub(super) is_granted: &'a IsGranted<'a>,
     pub(super) hook: CallHook<'a>,
     pub(super) blobs: Option<&'a RunBlobs>,
+    pub(super) secrets: &'a CallSecrets<'a>,
 }
 
 /// The progress of a request, in case it is cut off.
@@ -93,22 +95,29 @@ async fn follow(
     let mut hops = 0;
     loop {
         (around.is_granted)(&request.method, &request.url)?;
+        around.secrets.check(request)?;
         let mut message = message(request, around.blobs).await?;
         around.hook.before(&request.method, request.url.as_str(), message.headers_mut())?;
+        around.secrets.put_in(&request.url, message.headers_mut()).await?;
         progress.connection = Some(capture_connection(&mut message));
         let begun = Instant::now();
         let sent = sender.call(message).await;
         let status = sent.as_ref().ok().map(http::Response::status);
         around.hook.after(&request.method, request.url.as_str(), status, begun.elapsed());
         let answer = sent.map_err(|error| failure_of(&error, request, progress.may_have_been_sent()))?;
-        let (head, body) = answer.into_parts();
+        let (mut head, body) = answer.into_parts();
+        if matches!(head.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+            around.secrets.was_refused(request);
+        }
         if size_of_head(&head.headers) > connect::RESPONSE_HEAD_BYTES_MAX {
             return Err(bad_response(request, "its header is too large"));
         }
         let next = if request.redirects == 0 { None } else { redirect_target(head.status, &head.headers) };
         let Some(location) = next else {
-            return read(request, (head.status, head.headers), body, limit, around.blobs).await;
+            around.secrets.redact_headers(&mut head.headers);
+            return read(request, (head.status, head.headers), body, limit, around).await;
         };
+        around.secrets.check_redirect(request, &location)?;
         hops += 1;
         if hops > request.redirects {
             return Err(bad_redirect(request, format!("more than {} redirects", request.redirects)));
@@ -163,7 +172,8 @@ fn redirect(request: &mut Request, status: StatusCode, url: Url) -> bool {
     }
     if !target::is_same_origin(&request.url, &url) {
         // A key may be in a field of any name, so the list names the fields that are kept.
-        let foreign = request.headers.keys().filter(|name| !holds_no_secret(name)).cloned().collect::<Vec<_>>();
+        let is_foreign = |name: &&HeaderName| !holds_no_secret(name) || sealed::holds(&request.headers, name);
+        let foreign = request.headers.keys().filter(is_foreign).cloned().collect::<Vec<_>>();
         for name in foreign {
             request.headers.remove(name);
         }
@@ -197,7 +207,7 @@ async fn read<B>(
     (status, headers): (StatusCode, HeaderMap),
     body: B,
     limit: u64,
-    blobs: Option<&RunBlobs>,
+    around: Around<'_>,
 ) -> Result<Payload, Problem>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
@@ -209,13 +219,14 @@ where
     // decompression would fail.
     let has_body = request.method != Method::HEAD;
     if is_expected && has_body && request.read_as == ReadAs::Blob {
-        let blobs = blobs.ok_or_else(problems::no_blobs)?;
-        let blob = body::store(request, &headers, body, limit, blobs).await?;
+        let blobs = around.blobs.ok_or_else(problems::no_blobs)?;
+        let blob = body::store(request, &headers, body, limit, (blobs, around.secrets)).await?;
         let response = Response { status, headers, url: request.url.clone(), body: Vec::new() };
         return Ok(response.with_blob(&blob));
     }
     let limit = if request.read_as == ReadAs::Blob { limit.min(FAILURE_BODY_BYTES_MAX) } else { limit };
-    let (body, is_whole) = if has_body { read_body(request, body, limit).await? } else { (Vec::new(), true) };
+    let (body, is_whole) =
+        if has_body { read_body(request, body, limit, around.secrets).await? } else { (Vec::new(), true) };
     let response = Response { status, headers, url: request.url.clone(), body };
     if !is_expected {
         return Err(response.failure(
@@ -228,23 +239,37 @@ where
     if is_whole { response.answer(request.read_as) } else { Err(response::too_large(limit, request.repeatable)) }
 }
 
-/// Reads the body up to a limit. Returns whether that is all of it, too.
-async fn read_body<B>(request: &Request, mut body: B, limit: u64) -> Result<(Vec<u8>, bool), Problem>
+/// Reads the body up to a limit, without the secrets in it. Returns whether that is all of it, too.
+async fn read_body<B>(
+    request: &Request,
+    mut body: B,
+    limit: u64,
+    secrets: &CallSecrets<'_>,
+) -> Result<(Vec<u8>, bool), Problem>
 where
     B: http_body::Body<Data = Bytes> + Unpin,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    // A value at the limit is recognised by its end only.
+    let read_max = limit.saturating_add(secrets.overlap());
     let mut bytes = Vec::new();
+    let mut is_whole = true;
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(|error| broken(error.into(), request))?.into_data() else { continue };
-        let room = limit - bytes.len();
+        let room = read_max - bytes.len();
         bytes.extend_from_slice(&data[..data.len().min(room)]);
         if data.len() > room {
-            return Ok((bytes, false));
+            is_whole = false;
+            break;
         }
     }
-    Ok((bytes, true))
+    is_whole &= bytes.len() <= limit;
+    let mut bytes = secrets.redact(bytes);
+    if !is_whole {
+        bytes.truncate(limit);
+    }
+    Ok((bytes, is_whole))
 }
 
 /// Returns the problem of a request that got no response.

@@ -6,6 +6,7 @@
 //! method: POST                         # GET; HEAD, POST, PUT, PATCH, DELETE, OPTIONS
 //! headers: { accept: text/csv }        # a text or a list of texts each
 //! query: { page: 2, tag: [a, b] }      # appended to the URL's own
+//! auth: { bearer: "${ .secrets.TOKEN }" }   # or { basic: { user: ann, password: … } }
 //! body: { json: { name: Ann } }        # or { text: … }, { base64: … }, { blob: … }; sets
 //!                                      # content-type unless headers do
 //! timeout: 30s                         # ms, s, m, h; for everything, redirects and body included
@@ -33,9 +34,13 @@
 //! | `response-too-large`, `bad-response` | definite | if a repeat is harmless; else uncertain |
 //! | `bad-redirect` | definite | if a repeat is harmless; else uncertain |
 //!
-//! The last three kinds are uncertain then, because the server has seen the request. `http-status`
-//! is retryable after 408, 425, 429, 503, and after another 5xx if a repeat is harmless, else
-//! uncertain there. `retry-after` is honoured; `data` is the answer with 16 KiB of its body.
+//! | `secret-refused` | definite | a secret would leave where it may not |
+//! | `secret-missing` | retryable | a secret cannot be read now; definite: no header can hold it |
+//!
+//! `response-too-large`, `bad-response` and `bad-redirect` are uncertain then, because the server
+//! has seen the request. `http-status` is retryable after 408, 425, 429, 503, and after another 5xx
+//! if a repeat is harmless, else uncertain there. `retry-after` is honoured; `data` is the answer
+//! with 16 KiB of its body.
 //!
 //! If a redirect turned a request that is not safe to repeat into a GET (303, say), that request
 //! has happened: every later problem is uncertain. A repeat is harmless if the method is
@@ -53,6 +58,8 @@
 //! - **H4** Responses are bounded: the head at 64 KiB and 100 fields, the body after decompression.
 //!   One that becomes a blob has the bounds of blobs, and is never in memory as a whole.
 //! - **H5** A redirect to another origin carries only those header fields that hold no secret.
+//! - **H6** A secret of the workflow is in a message only after the check of its hop, in a field
+//!   and at a host that its declaration names, over TLS; and in no response that a process gets.
 
 mod address;
 mod body;
@@ -63,6 +70,8 @@ mod hook;
 mod pattern;
 mod request;
 mod response;
+mod sealed;
+mod secret_host;
 mod simulated;
 mod target;
 
@@ -70,15 +79,17 @@ pub use address::{Permission, PermissionError};
 pub use config::HttpConfig;
 pub use hook::{Hop, HttpHook};
 pub use pattern::Pattern;
+pub use secret_host::SecretHost;
 pub(crate) use simulated::{SimulatedBody, SimulatedResponse};
 
-use super::{CallContext, Declaration, Handler, Handling, problems};
+use super::{CallContext, Declaration, Handler, Handling, Secrets, problems};
 use crate::process::{Grants, Payload, Problem, handler};
 use connect::Sender;
 use exchange::Around;
 use hook::CallHook;
 use parking_lot::RwLock;
 use request::Request;
+use sealed::CallSecrets;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -128,6 +139,7 @@ pub struct Http {
     sender: OnceLock<Sender>,
     patterns: RwLock<HashMap<String, Option<Arc<Pattern>>>>,
     hook: Option<Arc<dyn HttpHook>>,
+    secrets: Arc<Secrets>,
 }
 
 /// The reason why an `http` handler cannot be created.
@@ -149,13 +161,25 @@ impl Http {
         for root in &config.roots {
             store.add(root.clone().into())?;
         }
-        Ok(Self { config: Arc::new(config), sender: OnceLock::new(), patterns: RwLock::default(), hook: None })
+        Ok(Self {
+            config: Arc::new(config),
+            sender: OnceLock::new(),
+            patterns: RwLock::default(),
+            hook: None,
+            secrets: Arc::default(),
+        })
     }
 
     /// Calls this, if it is given, around each request.
     #[must_use]
     pub fn hooked(self, hook: Option<Arc<dyn HttpHook>>) -> Self {
         Self { hook, ..self }
+    }
+
+    /// Puts in the values of these secrets.
+    #[must_use]
+    pub fn with_secrets(self, secrets: Arc<Secrets>) -> Self {
+        Self { secrets, ..self }
     }
 
     fn sender(&self) -> Sender {
@@ -202,10 +226,12 @@ impl Http {
             self.is_granted(grants.of(CAPABILITY).unwrap_or_default(), method, url)
         };
         let payload_bytes_max = context.limits().payload_bytes;
+        let secrets = CallSecrets::new(&self.secrets, grants, self.config.plain_secrets_to_loopback);
         let around = Around {
             is_granted: &is_granted,
             hook: CallHook { hook: self.hook.as_ref(), call: &context },
             blobs: context.blobs(),
+            secrets: &secrets,
         };
         exchange::exchange(self.sender(), &self.config, request, payload_bytes_max, around).await
     }

@@ -40,7 +40,7 @@ pub struct Pattern {
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum HostPattern {
+pub(super) enum HostPattern {
     Any,
     /// Every subdomain of this name.
     Below(String),
@@ -102,7 +102,7 @@ fn methods_of(text: &str) -> Result<Option<Vec<Method>>, String> {
     text.split(',').map(method).collect::<Result<_, _>>().map(Some)
 }
 
-fn split_port(authority: &str) -> Result<(&str, Option<&str>), String> {
+pub(super) fn split_port(authority: &str) -> Result<(&str, Option<&str>), String> {
     let end_of_host =
         if authority.starts_with('[') { authority.find(']').map(|at| at + 1) } else { authority.find(':') };
     let (host, rest) = authority.split_at(end_of_host.unwrap_or(authority.len()));
@@ -113,7 +113,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<&str>), String> {
     }
 }
 
-fn host_of(text: &str) -> Result<HostPattern, String> {
+pub(super) fn host_of(text: &str) -> Result<HostPattern, String> {
     if text == "*" {
         return Ok(HostPattern::Any);
     }
@@ -164,6 +164,13 @@ impl Pattern {
         self.methods.as_ref().is_none_or(|methods| methods.iter().any(covers))
     }
 
+    /// Returns whether the pattern grants some request to these hosts, by this scheme.
+    pub(super) fn reaches(&self, host: &HostPattern, port: Option<u16>, is_https: bool) -> bool {
+        let hosts = self.host.covers(host) || host.covers(&self.host);
+        let port = port.or(Some(if is_https { 443 } else { 80 }));
+        self.is_https == is_https && hosts && (self.port.is_none() || self.port == port)
+    }
+
     /// Returns whether the pattern grants every request that the other grants.
     pub(super) fn covers(&self, other: &Self) -> bool {
         let methods = match (&self.methods, &other.methods) {
@@ -185,7 +192,7 @@ impl Pattern {
 }
 
 impl HostPattern {
-    fn matches(&self, host: &Host<&str>) -> bool {
+    pub(super) fn matches(&self, host: &Host<&str>) -> bool {
         match (self, host) {
             (Self::Any, _) => true,
             (Self::Below(suffix), Host::Domain(name)) => is_below(name, suffix),
@@ -197,7 +204,7 @@ impl HostPattern {
         }
     }
 
-    fn covers(&self, other: &Self) -> bool {
+    pub(super) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Any, _) => true,
             (_, Self::Any) => false,

@@ -79,6 +79,7 @@ struct Args<'a> {
     headers: BTreeMap<String, Value>,
     #[serde(default)]
     query: Map<String, Value>,
+    auth: Option<AuthArgs>,
     #[serde(borrow)]
     body: Option<BodyArgs<'a>>,
     timeout: Option<String>,
@@ -89,6 +90,14 @@ struct Args<'a> {
     read_as: ReadAs,
     #[serde(default)]
     repeatable: bool,
+}
+
+/// Who asks: the field `authorization` (RFC 7617, RFC 6750).
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+enum AuthArgs {
+    Bearer(String),
+    Basic { user: String, password: String },
 }
 
 #[derive(Deserialize)]
@@ -114,6 +123,7 @@ pub(super) fn schema() -> Value {
                 "maxProperties": HEADERS_MAX,
                 "additionalProperties": text_or_texts(json!({ "type": "string" })),
             },
+            "auth": auth_schema(),
             "query": { "type": "object", "additionalProperties": text_or_texts(scalar) },
             "body": {
                 "type": "object",
@@ -150,6 +160,25 @@ pub(super) fn schema() -> Value {
         "required": ["url"],
         "examples": [{ "url": "https://example.com" }],
         "additionalProperties": false,
+    })
+}
+
+fn auth_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "bearer": { "type": "string", "minLength": 1 },
+            "basic": {
+                "type": "object",
+                "properties": { "user": { "type": "string" }, "password": { "type": "string" } },
+                "required": ["user", "password"],
+                "additionalProperties": false,
+            },
+        },
+        "additionalProperties": false,
+        "minProperties": 1,
+        "maxProperties": 1,
+        "description": "`bearer` or `basic`: auth: { basic: { user: ann, password: … } }",
     })
 }
 
@@ -238,6 +267,9 @@ impl Request {
         let mut url = read_url(&args.url)?;
         append_query(&mut url, &args.query)?;
         let mut headers = read_headers(&args.headers)?;
+        if let Some(auth) = &args.auth {
+            add_auth(&mut headers, auth)?;
+        }
         let (body, media_type) = read_body(args.body)?;
         if let Some(media_type) = media_type {
             headers.entry(header::CONTENT_TYPE).or_insert(media_type);
@@ -318,6 +350,24 @@ fn read_headers(args: &BTreeMap<String, Value>) -> Result<HeaderMap, Problem> {
         return Err(problems::bad_arguments("the header fields are too many or too large"));
     }
     Ok(headers)
+}
+
+/// Adds the field that says who asks.
+fn add_auth(headers: &mut HeaderMap, auth: &AuthArgs) -> Result<(), Problem> {
+    let text = match auth {
+        AuthArgs::Bearer(token) => format!("Bearer {token}"),
+        AuthArgs::Basic { user, .. } if user.contains(':') => {
+            return Err(problems::bad_arguments("at /auth/basic/user: a user name has no colon"));
+        }
+        AuthArgs::Basic { user, password } => format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))),
+    };
+    let bad = |why: &str| problems::bad_arguments(&format!("at /auth: {why}"));
+    let mut value = HeaderValue::from_str(&text).map_err(|_| bad("it has characters that no header field may have"))?;
+    value.set_sensitive(true);
+    match headers.insert(header::AUTHORIZATION, value) {
+        None => Ok(()),
+        Some(_) => Err(bad("the header field `authorization` is given, too")),
+    }
 }
 
 /// Returns whether a field governs how the message travels (RFC 9110, section 7.6.1), or where to.

@@ -31,7 +31,7 @@ fn check(mut url: Url) -> Result<Url, String> {
         return Err("the scheme must be `https` or `http`".into());
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("the URL has a user name or a password in it; use the `authorization` header".into());
+        return Err("the URL has a user name or a password in it; use `auth: { basic: … }`".into());
     }
     match url.host() {
         None => return Err("the URL has no host".into()),

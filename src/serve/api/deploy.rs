@@ -110,6 +110,7 @@ fn deploy_now(service: &Arc<Service>, caller: &Caller, body: DeployVersion, dry_
     let name = workflow.plan().name.to_string();
     caller.check_workflow(&name)?;
     if dry_run {
+        service.host.check_secrets(&workflow).map_err(super::runs::start_problem)?;
         return Ok(Json(DeployAnswer::Fits { fits: true, name }).into_response());
     }
     let (deployed, is_new) = service.deploy(workflow, caller.name(), body.note).map_err(super::runs::start_problem)?;

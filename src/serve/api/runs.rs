@@ -1,7 +1,7 @@
 //! Starting runs, and reading what they are.
 
 use crate::base::text::steers;
-use crate::host::{LoadError, RunHandle, RunOptions, StartNotes, TraceContext};
+use crate::host::{LoadError, MissingSecret, RunHandle, RunOptions, StartNotes, TraceContext};
 use crate::serve::access::{Caller, Scope};
 use crate::serve::body::{JsonBody, Params, Segments};
 use crate::serve::idempotency::{Key, REPLAYED, request_digest, run_id, two_keys};
@@ -269,6 +269,7 @@ pub(in crate::serve) fn start_problem(error: LoadError) -> ServeProblem {
         LoadError::Inputs(violations) => inputs_problem(violations),
         LoadError::ShuttingDown => ServeProblem::new(ProblemKind::Draining).retry_after(5),
         LoadError::Journal(error) => error.into(),
+        LoadError::Secrets(missing) => ServeProblem::new(ProblemKind::MissingSecrets).detail(without_secrets(&missing)),
         error @ LoadError::NoPlace { .. } => ServeProblem::new(ProblemKind::NoPlace).detail(error.to_string()),
         error @ LoadError::QueueFull { .. } => {
             ServeProblem::new(ProblemKind::QueueFull).detail(error.to_string()).retry_after(5)
@@ -281,6 +282,15 @@ pub(in crate::serve) fn start_problem(error: LoadError) -> ServeProblem {
             ServeProblem::new(ProblemKind::HostFault)
         }
     }
+}
+
+/// Says which secrets cannot be used, and only to the log why: that names places of the server.
+pub(in crate::serve) fn without_secrets(missing: &[MissingSecret]) -> String {
+    for secret in missing {
+        tracing::warn!(secret = secret.error.name, why = secret.error.why, "a workflow cannot use a secret");
+    }
+    let names: Vec<&str> = missing.iter().map(|secret| secret.error.name.as_str()).collect();
+    format!("the server cannot use {}", names.join(", "))
 }
 
 fn inputs_problem(violations: Vec<(String, String)>) -> ServeProblem {

@@ -18,7 +18,7 @@ use crate::journal::catalog::Delivery;
 use crate::process::Payload;
 use crate::run::{Act, Refused, system_time};
 use crate::serve::api::acts::act_problem;
-use crate::serve::api::runs::start_problem;
+use crate::serve::api::runs::{start_problem, without_secrets};
 use crate::serve::body::{self, BODY_BYTES_MAX, Segments};
 use crate::serve::idempotency::derived;
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
@@ -237,6 +237,7 @@ impl Service {
                         let texts = violations.iter().map(|(pointer, message)| format!("{pointer}: {message}"));
                         format!("the inputs do not fit: {}", texts.collect::<Vec<_>>().join("; "))
                     }
+                    LoadError::Secrets(missing) => without_secrets(missing),
                     error => error.to_string(),
                 };
                 Course::refused(id, start_problem(error), reason)

@@ -5,13 +5,14 @@
 //! operator. One that came by the API may name what the operator has set aside for that, and its
 //! author does not learn why a secret cannot be used.
 
+use crate::dispatch::{secret_file as file, secret_variable as variable};
 use serde::{Deserialize, Serialize};
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use utoipa::ToSchema;
+use zeroize::Zeroizing;
 
 /// The longest secret, in bytes. Arbitrary: far above what senders make.
-const SECRET_BYTES_MAX: u64 = 4096;
+const SECRET_BYTES_MAX: usize = 4096;
 
 /// The shortest secret, in bytes: 64 bits of hexadecimal digits. Shorter ones can be guessed.
 const SECRET_BYTES_MIN: usize = 16;
@@ -54,9 +55,10 @@ pub(crate) struct SecretError {
     why: String,
 }
 
-/// A secret in memory. It has no `Debug`, so that no message can contain it.
+/// A secret in memory, which is overwritten when it is dropped. It has no `Debug`, so that no
+/// message can contain it.
 #[derive(Clone)]
-pub(crate) struct Secret(Vec<u8>);
+pub(crate) struct Secret(Zeroizing<Vec<u8>>);
 
 impl Secret {
     pub(super) fn bytes(&self) -> &[u8] {
@@ -65,7 +67,7 @@ impl Secret {
 
     #[cfg(test)]
     pub(super) fn of(bytes: impl Into<Vec<u8>>) -> Self {
-        Self(bytes.into())
+        Self(Zeroizing::new(bytes.into()))
     }
 }
 
@@ -79,30 +81,19 @@ impl SecretSource {
             Self::Env { name } if !reach.is_trusted && !name.starts_with(VARIABLE_PREFIX) => {
                 (format!("the variable {name:?}"), Err(format!("its name does not begin with {VARIABLE_PREFIX}")))
             }
-            Self::Env { name } => (format!("the variable {name:?}"), from_env(name)),
-            Self::File { path } => (format!("the file {path:?}"), reach.file(path).and_then(|path| from_file(&path))),
+            Self::Env { name } => (format!("the variable {name:?}"), variable(name, SECRET_BYTES_MAX)),
+            Self::File { path } => {
+                (format!("the file {path:?}"), reach.file(path).and_then(|path| file(&path, SECRET_BYTES_MAX)))
+            }
         };
         let checked = bytes.and_then(|bytes| match bytes.trim_ascii_end() {
             bytes if bytes.len() < SECRET_BYTES_MIN => {
                 Err(format!("a secret has at least {SECRET_BYTES_MIN} bytes, and this one has {}", bytes.len()))
             }
-            bytes => Ok(Secret(bytes.to_vec())),
+            bytes => Ok(Secret(Zeroizing::new(bytes.to_vec()))),
         });
         checked.map_err(|why| SecretError { place, why })
     }
-}
-
-fn from_env(name: &str) -> Result<Vec<u8>, String> {
-    use std::os::unix::ffi::OsStringExt as _;
-    // The standard library panics at names that no variable can have.
-    if name.is_empty() || name.contains(['=', '\0']) {
-        return Err("no variable can have this name".to_owned());
-    }
-    let value = std::env::var_os(name).ok_or("it is not set in the server's environment")?.into_vec();
-    if value.len() as u64 > SECRET_BYTES_MAX {
-        return Err(format!("a secret has at most {SECRET_BYTES_MAX} bytes"));
-    }
-    Ok(value)
 }
 
 impl Reach<'_> {
@@ -127,19 +118,4 @@ impl Reach<'_> {
             Err("it is not in the folder of --secrets".to_owned())
         }
     }
-}
-
-fn from_file(path: &Path) -> Result<Vec<u8>, String> {
-    // A pipe would be waited for.
-    let metadata = std::fs::metadata(path).map_err(|error| error.to_string())?;
-    if !metadata.is_file() {
-        return Err("it is not a file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
-    file.take(SECRET_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
-    if bytes.len() as u64 > SECRET_BYTES_MAX {
-        return Err(format!("a secret has at most {SECRET_BYTES_MAX} bytes"));
-    }
-    Ok(bytes)
 }

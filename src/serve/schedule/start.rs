@@ -6,6 +6,7 @@ use crate::host::{DeployedVersion, LoadError, RunOptions, StartNotes};
 use crate::journal::catalog::Firing;
 use crate::process::Timestamp;
 use crate::run::{Act, system_time};
+use crate::serve::api::runs::without_secrets;
 use crate::serve::idempotency::derived;
 use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
 use crate::serve::service::Service;
@@ -86,6 +87,7 @@ impl<'a> Target<'a> {
                 let violations = violations.iter().map(|(pointer, message)| format!("inputs{pointer} {message}"));
                 Started::Failed(violations.collect::<Vec<_>>().join("; "))
             }
+            Err(LoadError::Secrets(missing)) => Started::Later(without_secrets(&missing)),
             Err(error @ (LoadError::ShuttingDown | LoadError::Journal(_) | LoadError::QueueFull { .. })) => {
                 Started::Later(error.to_string())
             }

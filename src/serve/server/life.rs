@@ -439,7 +439,8 @@ pub fn check(
     options.tls.clone().map(Certificate::read).transpose()?;
     let mut is_sound = true;
     for file in options.workflows.as_deref().map_or_else(|| Ok(Vec::new()), workflow_files)? {
-        match service.host().load(&file) {
+        let host = service.host();
+        match host.load(&file).and_then(|workflow| host.check_secrets(&workflow).map(|()| workflow)) {
             Ok(workflow) => tell(ServerNotice::Checked { file: &file, name: &workflow.plan().name }),
             Err(error) => {
                 is_sound = false;

@@ -67,6 +67,7 @@ pub mod progress;
 mod repeat;
 mod schedule;
 mod scope;
+mod secrets;
 mod settle;
 mod signals;
 mod state;
@@ -79,6 +80,7 @@ mod undo;
 
 use super::expression::{Jq, Meter, Size};
 use super::plan::Plan;
+use crate::process::secret::PlaceholderKey;
 use crate::process::{
     Action, Body, Context, Event, Native, Payload, Problem, Process, ProcessInit, Program, Status as StepStatus, Tag,
 };
@@ -190,6 +192,8 @@ pub struct Interpreter {
     after: After,
     /// How many runs it repeats, one after the other, beyond the first.
     generation: u32,
+    /// Makes the placeholders of secrets, if there are any.
+    placeholder_key: Option<PlaceholderKey>,
     budget: StepBudget,
     /// Whether all steps are told of, also those that [`progress`] leaves out.
     tells_all: bool,
@@ -263,6 +267,7 @@ impl Interpreter {
             undos: Undos::default(),
             after: After::default(),
             generation: 0,
+            placeholder_key: None,
             budget: StepBudget::default(),
             tells_all: false,
         }
@@ -272,6 +277,7 @@ impl Interpreter {
         let started = jiff::Timestamp::from_microsecond(context.now.0.cast_signed()).unwrap_or_default();
         self.run = json!({"id": &*context.init.run, "name": &*self.plan.name, "started": started.to_string()});
         self.changed.extend(0..self.nodes.len());
+        self.begin_secrets(&context.init.seed);
         let prior = std::mem::take(&mut self.prior);
         self.take_over(prior);
     }
@@ -356,8 +362,9 @@ impl Process for Interpreter {
             self.inputs = outcome::accept_inputs(&self.plan.inputs, &input, None)?;
             return Ok(());
         }
-        let RepeatInput { inputs, steps, fresh, generation } = outcome::accept_repeated(&input)?;
+        let RepeatInput { inputs, steps, fresh, generation, placeholder_key } = outcome::accept_repeated(&input)?;
         self.fresh = fresh;
+        self.placeholder_key = placeholder_key.as_deref().and_then(PlaceholderKey::parse);
         self.inputs = outcome::accept_inputs(&self.plan.inputs, &Payload::json(&inputs), None)?;
         self.prior = steps;
         self.generation = generation;

@@ -24,10 +24,11 @@
 //! it gives is kept all the same.
 
 use super::changes::SameWorkflows;
-use super::outcome::accept_inputs;
+use super::outcome::{accept_inputs, accept_repeated};
 use super::state::Status;
-use super::taken_over::{PriorStep, RepeatInput};
+use super::taken_over::{PriorStep, RETRY, RepeatInput};
 use super::{Interpreter, VERSION, WorkflowProgram, kind, version_of};
+use crate::process::secret::PlaceholderKey;
 use crate::process::{Allocation, Body, Context, Event, Native, Payload, Pid, Problem, Process, ProcessInit, Program};
 use crate::run::{FormerKeys, Programs, Rebuild, RebuildError, Record, Reuse};
 use crate::workflow::diagnostics::closest;
@@ -236,10 +237,25 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
     Ok(Repetition {
         signals: signals.map(|signal| signal.name).collect(),
         gone: gone.collect(),
-        input: RepeatInput { inputs, steps: prior, fresh, generation: interpreter.generation + 1 },
+        input: RepeatInput {
+            inputs,
+            steps: prior,
+            fresh,
+            generation: interpreter.generation + 1,
+            placeholder_key: placeholder_key(former, repeating.plan),
+        },
         former_keys: keys.former,
         steps,
     })
+}
+
+/// The key of the placeholders of a former run, if it or the new run has secrets.
+fn placeholder_key(former: &FormerRun<'_>, plan: &Plan) -> Option<String> {
+    former.plan.used_secrets().chain(plan.used_secrets()).next()?;
+    let started = former.records.first().and_then(Record::started)?;
+    let taken_over = if &*started.entry == RETRY { accept_repeated(&started.input).ok() } else { None };
+    let key = taken_over.and_then(|input| input.placeholder_key);
+    Some(key.unwrap_or_else(|| PlaceholderKey::of_seed(&started.seed).to_text()))
 }
 
 fn index_of(plan: &Plan, step: &str) -> Result<usize, RepeatError> {

@@ -278,7 +278,7 @@ impl Interpreter {
         let placement = Arc::new(Placement {
             scope: format!("{}/{number}", self.key_path(key)).into(),
             limits: Some(Arc::clone(&node.limits)),
-            grants: Some(node.grants.clone()),
+            grants: Some(self.grants_of(&node)),
             cache: self.item(key).cache.as_ref().map(|cache| Arc::clone(&cache.key)),
         });
         let size = input.size();

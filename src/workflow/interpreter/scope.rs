@@ -7,8 +7,9 @@ use super::{Interpreter, ItemKey, VALUE_SIZE_MAX};
 use crate::process::problem::kind;
 use crate::process::{JSON_DEPTH_MAX, Json, Payload, Problem};
 use crate::workflow::expression::{Meter, Scope, Size, TemplateProblem};
-use crate::workflow::plan::{Block, Template};
+use crate::workflow::plan::{Block, Secret, Template};
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 impl Interpreter {
     /// Evaluates a template of a node, for an item if it is evaluated for each.
@@ -32,6 +33,9 @@ impl Interpreter {
         let error = self.error_for(node);
         if !error.is_null() {
             given.error = error;
+        }
+        if item.is_some() {
+            given.secrets = &self.node(node).secrets;
         }
         if let Some(item) = item.and_then(|item| self.item_value((node, item))) {
             given.item = Some(item);
@@ -59,6 +63,9 @@ impl Interpreter {
         if let Some((last, turn)) = given.turn {
             parts.push(("last", Scope::Borrowed(last)));
             parts.push(("turn", Scope::Owned(json!(turn))));
+        }
+        if !given.secrets.is_empty() {
+            parts.push(("secrets", self.placeholders(given.secrets)));
         }
         Scope::object(parts)
     }
@@ -98,7 +105,15 @@ impl Interpreter {
 
     /// What every node sees.
     fn given(&self) -> Given<'_> {
-        Given { inputs: &self.inputs, run: &self.run, item: None, turn: None, error: &Value::Null, seen: None }
+        Given {
+            inputs: &self.inputs,
+            run: &self.run,
+            item: None,
+            turn: None,
+            error: &Value::Null,
+            seen: None,
+            secrets: &[],
+        }
     }
 
     /// The value and the number of an item, if its node has a list of them.
@@ -190,6 +205,8 @@ pub(super) struct Given<'a> {
     error: &'a Value,
     /// What was recorded of a success that is undone.
     seen: Option<&'a Seen>,
+    /// The secrets that the step lists.
+    secrets: &'a [Arc<Secret>],
 }
 
 /// A step as expressions see it, for later.

@@ -30,6 +30,9 @@ pub struct RepeatInput {
     /// keys of their own in each.
     #[serde(skip_serializing_if = "is_zero", default)]
     pub generation: u32,
+    /// Makes the placeholders of secrets: those of the former run, since its results may have them.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub placeholder_key: Option<String>,
 }
 
 impl PriorStep {

@@ -239,6 +239,20 @@ pub(super) const SCHEMA: ForeignKeys = &[
 ];
 
 /// None.
+pub(super) const SECRET: ForeignKeys = &[
+    (&["host", "domain", "domains", "url", "urls", "allow", "to", "servers"], "who may receive it goes under `hosts`"),
+    (&["header", "fields", "in"], "the header fields that may hold it go under `headers`"),
+    (
+        &["env", "variable", "var", "file", "command", "source", "exec", "vault"],
+        "where it is goes under `from`: { env: NAME }",
+    ),
+    (
+        &["value", "default", "text", "plain", "data", "string"],
+        "the file never has the value: an operator says where it is, `--secret NAME=env:VARIABLE`",
+    ),
+    (&["steps", "used-by", "for"], "a step lists the secrets that it uses: secrets: [ NAME ]"),
+];
+
 pub(super) const NOTHING: ForeignKeys = &[];
 
 /// The hint for a key. Dashes are ignored: `dependsOn` is `depends-on`.

@@ -31,6 +31,7 @@ mod schedule;
 pub mod schema;
 mod schema_view;
 mod script;
+mod secrets;
 mod several;
 mod step;
 pub(crate) mod values;
@@ -53,6 +54,7 @@ pub use repeat::{Repeat, TURNS_MAX};
 pub use schedule::Scheduled;
 pub(crate) use script::INLINE;
 pub use script::{InlineScript, ScriptLanguage};
+pub use secrets::{SecretDecl, SecretOrigin};
 pub use several::PARTS_MAX;
 pub(crate) use step::ENTRY_DEFAULT;
 pub(crate) use values::parse_size;
@@ -63,6 +65,8 @@ pub const STEPS_MAX: usize = 1_000;
 pub const BLOCK_DEPTH_MAX: usize = 8;
 /// Most inputs of a workflow, and most named components. Arbitrary.
 pub const NAMES_MAX: usize = 1_000;
+/// Most secrets of a workflow. Arbitrary.
+pub const SECRETS_MAX: usize = 64;
 /// Items of a `for-each` that run at a time if `max-parallel` is absent.
 pub const PARALLEL_DEFAULT: u32 = 64;
 /// Largest `max-parallel`. Arbitrary; well below the commands that a process may have outstanding.
@@ -96,6 +100,10 @@ pub struct Workflow {
     pub schedule: Option<Scheduled>,
     /// `concurrency:`.
     pub concurrency: Option<Concurrency>,
+    /// `secrets:`, in file order.
+    pub secrets: Vec<SecretDecl>,
+    /// The names of secrets that could not be read.
+    pub unread_secrets: Vec<String>,
     /// `steps:`, in file order.
     pub steps: Vec<Step>,
     /// The ids of steps that could not be read. A reference to one is not reported as unknown.
@@ -270,6 +278,8 @@ pub struct Step {
     pub allow: Option<Vec<Allowed>>,
     /// `compensate`: what undoes it, a step whose id is `compensate`.
     pub compensate: Option<Box<Step>>,
+    /// `secrets`: those that it may use.
+    pub secrets: Vec<Spanned<String>>,
 }
 
 /// An entry of `allow`: what a step may ask for under one capability.

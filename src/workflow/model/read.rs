@@ -26,14 +26,9 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
         "concurrency",
         "on",
         "grace",
+        "secrets",
     ],
-    later: &[
-        (
-            "secrets",
-            "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
-        ),
-        ("document", "until then, write the steps as docs/workflows.md describes"),
-    ],
+    later: &[("document", "until then, write the steps as docs/workflows.md describes")],
     foreign: foreign_keys::TOP,
 };
 
@@ -86,6 +81,9 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
     }
     if let Some(node) = fields.get("concurrency") {
         workflow.concurrency = super::concurrency::read_concurrency(node, problems);
+    }
+    if let Some(node) = fields.get("secrets") {
+        workflow.secrets = super::secrets::read_secrets(node, &mut workflow.unread_secrets, problems);
     }
     match fields.get("steps") {
         Some(node) => read_steps(node, &mut workflow, problems),

@@ -46,12 +46,10 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
         "continue-on-error",
         "limits",
         "allow",
+        "secrets",
         "compensate",
     ],
-    later: &[(
-        "secrets",
-        "until then, pass a secret as an input, `--input token=@file`; the run's records contain it, so keep the data folder private",
-    )],
+    later: &[],
     foreign: foreign_keys::STEP,
 };
 /// The entry point of a guest if the step names none.
@@ -66,6 +64,7 @@ pub(super) const ONLY_WITH: &[(&str, &[&str])] = &[
     ("timeout", &["uses", "script", "call", "steps", "switch", "workflow"]),
     ("allow", &["uses", "script", "call"]),
     ("cache", &["uses", "script", "call"]),
+    ("secrets", &["uses", "script", "call"]),
     ("outputs", &["steps"]),
     ("compensate", &["uses", "script", "call", "steps", "switch", "workflow"]),
 ];
@@ -89,6 +88,7 @@ pub(super) const COMPENSATION: KnownKeys = KnownKeys {
         "timeout",
         "retry",
         "allow",
+        "secrets",
         "switch",
         "steps",
         "outputs",
@@ -162,6 +162,7 @@ pub(super) fn read_step_of(
     let undo = fields.entry("compensate").filter(|entry| !entry.value.is_null());
     let compensate = undo.and_then(|entry| read_compensation(entry, place, problems));
     let allow = fields.get("allow").map_or(Some(Vec::new()), |node| read_allow(node, problems));
+    let secrets = fields.get("secrets").map(|node| super::secrets::read_used(node, problems)).unwrap_or_default();
     Some(Step {
         path,
         pointer,
@@ -182,6 +183,7 @@ pub(super) fn read_step_of(
         limits,
         allow,
         compensate,
+        secrets,
     })
 }
 

@@ -5,11 +5,11 @@ use super::edges::Edges;
 use super::environment::Environment;
 use super::expressions::{Dependency, TemplateReader};
 use super::hints;
-use super::references::{ExpressionSite, KnownNames, ListNames, unknown_need};
+use super::references::{ExpressionSite, KnownNames, ListNames, SecretNames, unknown_need};
 use super::template::Template;
 use super::{
-    Action, Block, Cache, Case, ChildWorkflow, Compensation, Node, PLAN_VERSION, Plan, Repeat, after, cache, calls,
-    components, concurrency, schedules, waits,
+    Action, Block, Cache, Case, ChildWorkflow, Compensation, Node, PLAN_VERSION, Plan, Repeat, Secret, after, cache,
+    calls, components, concurrency, schedules, secret_checks, waits,
 };
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
@@ -48,6 +48,7 @@ pub(super) fn build(
             inputs: workflow.inputs.clone(),
             block: Arc::new(Block { pointer: in_file.pointer(""), ..block }),
             ignored: ignored(workflow),
+            secrets: workflow.secrets.iter().map(|declared| Arc::new(read_secret(declared))).collect(),
         }))
     };
     let workflows: Vec<_> = children.files.iter().enumerate().zip(theirs.iter_mut()).map(read).collect();
@@ -70,6 +71,7 @@ pub(super) fn build(
         workflows: workflows.into_iter().collect::<Option<_>>()?,
         on: on?,
         grace: workflow.grace,
+        secrets: workflow.secrets.iter().map(|declared| Arc::new(read_secret(declared))).collect(),
     })
 }
 
@@ -99,8 +101,15 @@ fn read_file<'a>(
         calls::check(workflow, handlers, problems);
         in_file.check_inputs(workflow, handlers, problems);
     }
+    secret_checks::check(workflow, environment.handlers(), problems);
     let within = workflow.all_steps().filter_map(|step| Some((step.id.value.as_str(), step.path.rsplit_once('.')?.0)));
-    let names = KnownNames { inputs: &workflow.inputs, lists: Vec::new(), within: within.collect(), hints: true };
+    let names = KnownNames {
+        inputs: &workflow.inputs,
+        lists: Vec::new(),
+        within: within.collect(),
+        secrets: SecretNames::of(workflow),
+        hints: true,
+    };
     let mut templates = TemplateReader {
         source,
         jq,
@@ -114,6 +123,15 @@ fn read_file<'a>(
     let block = read_list(&workflow.steps, &workflow.unread, workflow.outputs.as_ref(), workflow, &mut templates);
     other(&mut templates);
     block
+}
+
+fn read_secret(declared: &model::SecretDecl) -> Secret {
+    Secret {
+        name: declared.name.value.as_str().into(),
+        from: declared.from.clone(),
+        hosts: declared.hosts.iter().map(|host| host.value.clone()).collect(),
+        headers: declared.headers.clone(),
+    }
 }
 
 /// The name of a workflow without `name`: its file's name without the extension.
@@ -214,8 +232,10 @@ pub(super) fn read_parts<'a>(
     let each = each_of(step, outer);
     let condition = step.condition.as_ref().map(|node| templates.whole(node, "if", once));
     let for_each = step.for_each.as_ref().map(|node| templates.whole(node, "for-each", once));
+    let in_with = ExpressionSite { secrets: true, ..each };
+    templates.names.secrets.listed = step.secrets.iter().map(|name| name.value.as_str()).collect();
     let mut with =
-        || step.with.as_ref().map_or(Some(Template::Literal(Value::Null)), |node| templates.value(node, each));
+        || step.with.as_ref().map_or(Some(Template::Literal(Value::Null)), |node| templates.value(node, in_with));
     let action = match &step.action {
         model::Action::Uses { component, entry } => with().map(|with| Action::Uses {
             component: templates.in_file.component(workflow, &component.value).into(),
@@ -382,6 +402,12 @@ pub(super) fn make_node(
         continue_on_error: step.continue_on_error,
         limits: Arc::new(limits),
         grants: Grants(Arc::new(grants.collect())),
+        secrets: workflow
+            .secrets
+            .iter()
+            .filter(|declared| step.secrets.iter().any(|name| name.value == declared.name.value))
+            .map(|declared| Arc::new(read_secret(declared)))
+            .collect(),
         action,
         compensate,
     }

@@ -121,6 +121,16 @@ pub trait Handlers {
     /// Says why they do not.
     fn check_grant(&self, handler: &str, patterns: &[String], args: &Value) -> Result<(), String>;
 
+    /// Checks that a text is a pattern of hosts that may receive a secret.
+    ///
+    /// # Errors
+    /// Says why it is not.
+    fn check_secret_host(&self, host: &str) -> Result<(), String>;
+
+    /// Returns whether patterns under the capability `http` grant a request to some of the hosts of
+    /// a pattern.
+    fn reaches(&self, patterns: &[String], host: &str) -> bool;
+
     /// The narrowest pattern that grants a call with these arguments, if they determine one. A `*`
     /// in them stands for the value of an expression.
     fn pattern_for(&self, handler: &str, args: &Value) -> Option<String>;

@@ -33,6 +33,8 @@ mod load;
 mod paths;
 mod references;
 mod schedules;
+mod secret_checks;
+mod secrets;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -40,6 +42,7 @@ mod view;
 mod waits;
 mod warnings;
 
+pub use super::model::SecretOrigin;
 use super::model::{Durability, Inputs, Occasion, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
@@ -53,6 +56,7 @@ pub use graph::GraphStyle;
 #[cfg(feature = "cli")]
 pub(crate) use hints::FUNCTIONS;
 pub use load::load;
+pub use secrets::Secret;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 pub use template::{Reads, Template, Text};
@@ -98,6 +102,9 @@ pub struct Plan {
     /// How long a cancelled run has to end, if the file says so.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub grace: Option<Micros>,
+    /// The secrets that the file declares.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub secrets: Vec<Arc<Secret>>,
 }
 
 /// A workflow that steps of another one run. Its components are among those of the plan.
@@ -116,6 +123,9 @@ pub struct ChildWorkflow {
     /// Keys of the file that have no effect in a workflow that another one runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ignored: Vec<String>,
+    /// The secrets that the file declares.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub secrets: Vec<Arc<Secret>>,
 }
 
 /// A component that nodes run.
@@ -218,6 +228,9 @@ pub struct Node {
     /// What undoes it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub compensate: Option<Compensation>,
+    /// The secrets that it may use, as its file declares them.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub secrets: Vec<Arc<Secret>>,
 }
 
 /// What undoes a step that succeeded, if the run fails or is cancelled.

@@ -1,11 +1,11 @@
 //! Resolves the paths that expressions read, by the site of the expression.
 
 use crate::workflow::diagnostics::{all_of, closest};
-use crate::workflow::model::{Inputs, When, shorten};
+use crate::workflow::model::{Inputs, When, Workflow, shorten};
 use std::collections::BTreeMap;
 
 /// The top-level names of an expression.
-pub(super) const ROOTS: [&str; 8] = ["inputs", "steps", "item", "index", "last", "turn", "run", "error"];
+pub(super) const ROOTS: [&str; 9] = ["inputs", "steps", "item", "index", "last", "turn", "run", "error", "secrets"];
 
 /// The site of an expression, which decides what exists there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,8 @@ pub(super) struct ExpressionSite {
     pub(super) output: bool,
     /// Whether `.run.problem` exists: the steps have ended.
     pub(super) after: bool,
+    /// Whether `.secrets` exists, with those that the step lists.
+    pub(super) secrets: bool,
 }
 
 impl ExpressionSite {
@@ -36,8 +38,15 @@ impl ExpressionSite {
     }
 
     /// The outputs of the run.
-    pub(super) const OUTPUTS: Self =
-        Self { item: false, error: false, turn: false, only_inputs: false, output: false, after: false };
+    pub(super) const OUTPUTS: Self = Self {
+        item: false,
+        error: false,
+        turn: false,
+        only_inputs: false,
+        output: false,
+        after: false,
+        secrets: false,
+    };
 
     /// The same site within a step that is at another one: what exists there exists here.
     pub(super) fn within(self, outer: Self) -> Self {
@@ -48,6 +57,7 @@ impl ExpressionSite {
             only_inputs: self.only_inputs,
             output: self.output || outer.output,
             after: self.after || outer.after,
+            secrets: self.secrets,
         }
     }
 
@@ -78,6 +88,23 @@ impl BadReference {
     }
 }
 
+/// The names of secrets.
+#[derive(Default)]
+pub(super) struct SecretNames<'a> {
+    pub(super) declared: Vec<&'a str>,
+    /// Those that have problems of their own.
+    pub(super) unread: &'a [String],
+    /// Those that the step lists that is read.
+    pub(super) listed: Vec<&'a str>,
+}
+
+impl<'a> SecretNames<'a> {
+    pub(super) fn of(workflow: &'a Workflow) -> Self {
+        let declared = workflow.secrets.iter().map(|secret| secret.name.value.as_str()).collect();
+        Self { declared, unread: &workflow.unread_secrets, listed: Vec::new() }
+    }
+}
+
 /// The names in a list of steps.
 pub(super) struct ListNames<'a> {
     pub(super) steps: Vec<&'a str>,
@@ -94,6 +121,7 @@ pub(super) struct KnownNames<'a> {
     pub(super) lists: Vec<ListNames<'a>>,
     /// The steps within others, with the paths of those.
     pub(super) within: BTreeMap<&'a str, &'a str>,
+    pub(super) secrets: SecretNames<'a>,
     /// Whether hints are wanted: the search for a similar name takes long if there are many.
     pub(super) hints: bool,
 }
@@ -134,6 +162,7 @@ impl<'a> KnownNames<'a> {
         }
         match root.as_str() {
             "inputs" => self.resolve_input(rest),
+            "secrets" => self.resolve_secret(rest, site),
             "steps" => self.resolve_step(rest),
             "item" | "index" if !site.item => Err(BadReference::new(
                 "no-item",
@@ -179,6 +208,8 @@ impl<'a> KnownNames<'a> {
     fn unknown_root(&self, root: &str) -> BadReference {
         let hint = if self.inputs.0.iter().any(|input| input.name == root) {
             format!("did you mean `.inputs.{root}`?")
+        } else if self.secrets.declared.contains(&root) {
+            format!("did you mean `.secrets.{root}`?")
         } else if self.steps().any(|id| id == root) {
             format!("did you mean `.steps.{root}.output`?")
         } else {
@@ -199,6 +230,34 @@ impl<'a> KnownNames<'a> {
             (None, None) => format!("the inputs are {}; if it is a new one, declare it", all_of(names().take(20))),
         };
         Err(BadReference::new("unknown-input", format!("there is no input `{name}`"), hint))
+    }
+
+    fn resolve_secret(&self, rest: &[String], site: ExpressionSite) -> Result<ReferenceTarget, BadReference> {
+        let SecretNames { declared, unread, listed } = &self.secrets;
+        if !site.secrets {
+            let message = "there is no `.secrets` here";
+            let hint = "`.secrets` exists in the `with` of a step that lists its secrets: secrets: [ API_KEY ]";
+            return Err(BadReference::new("no-secrets", message, hint));
+        }
+        let Some(name) = rest.first() else {
+            let hint = "name one of those that the step lists: ${ .secrets.API_KEY }";
+            return Err(BadReference::new("no-secrets", "`.secrets` as a whole is no value", hint));
+        };
+        if listed.contains(&name.as_str()) || unread.contains(name) {
+            return Ok(ReferenceTarget::Given);
+        }
+        if declared.contains(&name.as_str()) {
+            let message = format!("the step may not use the secret `{name}`: it does not list it");
+            let all: Vec<&str> = listed.iter().copied().chain([name.as_str()]).collect();
+            return Err(BadReference::new("secret-not-listed", message, format!("secrets: [ {} ]", all.join(", "))));
+        }
+        let hint = match self.meant(name, declared.iter().copied()) {
+            Some(meant) => format!("did you mean `.secrets.{meant}`?"),
+            None => {
+                format!("declare it at the top: secrets: {{ {name}: {{ from: env, hosts: [ api.example.com ] }} }}")
+            }
+        };
+        Err(BadReference::new("unknown-secret", format!("there is no secret `{name}`"), hint))
     }
 
     fn resolve_step(&self, rest: &[String]) -> Result<ReferenceTarget, BadReference> {

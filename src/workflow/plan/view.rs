@@ -3,15 +3,15 @@
 //! The plan's own JSON ([`Plan::to_json`]) is what runs and what the digest covers; it may change
 //! with each release.
 
-use super::{Action, Block, Cache, Case, ChildWorkflow, Node, Part, Plan, Repeat, Template};
+use super::{Action, Block, Cache, Case, ChildWorkflow, Node, Part, Plan, Repeat, Secret, Template};
 use crate::workflow::model::{Input, Inputs, LIMITS, Occasion, When, millis};
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
 impl Plan {
     /// The plan: `name`, `digest`, `inputs`, `components`, `steps` (each after its dependencies),
-    /// `outputs`, `durability`. Durations are milliseconds (`…-ms`), sizes are bytes (`…-bytes`);
-    /// null is "none" or "no bound".
+    /// `outputs`, `durability`, and `secrets` if it has some. Durations are milliseconds (`…-ms`),
+    /// sizes are bytes (`…-bytes`); null is "none" or "no bound".
     #[must_use]
     pub fn view(&self) -> Value {
         let stages = self.stages();
@@ -39,6 +39,19 @@ impl Plan {
         }
         if !self.workflows.is_empty() {
             view["workflows"] = self.workflows.iter().map(|child| self.child(child)).collect();
+        }
+        let secrets = self.secret_uses();
+        if !secrets.is_empty() {
+            let view_of = |(secret, users): &(&Secret, Vec<String>)| {
+                json!({
+                    "name": &*secret.name,
+                    "from": secret.from,
+                    "hosts": secret.hosts,
+                    "headers": secret.headers,
+                    "steps": users,
+                })
+            };
+            view["secrets"] = secrets.iter().map(view_of).collect();
         }
         view
     }
@@ -230,6 +243,9 @@ impl Plan {
             _ => Value::Null,
         };
         step["allow"] = json!(*node.grants.0);
+        if !node.secrets.is_empty() {
+            step["secrets"] = node.secrets.iter().map(|secret| &*secret.name).collect();
+        }
         if let Some(undo) = &node.compensate {
             step["compensate"] = self.step(&undo.block.nodes, &undo.block.nodes[0], 1);
         }

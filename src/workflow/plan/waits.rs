@@ -75,6 +75,7 @@ fn node(step: &Step, part: &model::Part, read: Part, timeout: &Option<Template>)
         limits: Arc::new(Limits::default()),
         grants: Grants::default(),
         compensate: None,
+        secrets: Vec::new(),
     }
 }
 

@@ -1,10 +1,11 @@
 //! Parts of a valid plan that were hardly intended. The plan runs all the same.
 
 use super::hints::assigns;
-use super::{Action, ChildWorkflow, Node, Plan, Template};
+use super::{Action, ChildWorkflow, Node, Plan, Secret, Template};
 use crate::workflow::diagnostics::{all_of, closest};
 use crate::workflow::expression::{Expression, References};
 use serde_json::Value;
+use std::sync::Arc;
 
 /// The fields of a response of `http`.
 pub(crate) const RESPONSE_FIELDS: [&str; 5] = ["status", "url", "headers", "encoding", "body"];
@@ -62,7 +63,54 @@ impl Plan {
                 warnings.push(Warning { code: "assigns", pointer: node.pointer.clone(), message, hint });
             }
         }
+        warnings.extend(self.unused_secrets());
         warnings
+    }
+
+    /// Secrets that no step can send.
+    fn unused_secrets(&self) -> Vec<Warning> {
+        let unused = self.secret_uses().into_iter().filter(|(_, users)| users.is_empty());
+        let mut warnings: Vec<Warning> = unused
+            .map(|(secret, _)| Warning {
+                code: "unused-secret",
+                pointer: self.place_of(secret),
+                message: format!("no step lists the secret `{}`", secret.name),
+                hint: format!("a step that sends it says so: secrets: [ {} ]", secret.name),
+            })
+            .collect();
+        for node in self.all_nodes() {
+            let (Action::Uses { with, .. } | Action::Call { with, .. }) = &node.action else { continue };
+            let is_read = |name: &str| {
+                let mut is_read = false;
+                each(with, &mut |expression| {
+                    is_read |= match expression.references() {
+                        References::Paths(paths) => paths.iter().any(|one| match &one.path[..] {
+                            [root, secret, ..] => root == "secrets" && secret == name,
+                            _ => false,
+                        }),
+                        _ => true,
+                    };
+                });
+                is_read
+            };
+            warnings.extend(node.secrets.iter().filter(|one| !is_read(&one.name)).map(|secret| &secret.name).map(
+                |name| Warning {
+                    code: "unread-secret",
+                    pointer: node.pointer.clone(),
+                    message: format!("`{}` lists the secret `{name}`, and its `with` does not read it", node.id),
+                    hint: format!("it gets the placeholder by its `with`: ${{ .secrets.{name} }}"),
+                },
+            ));
+        }
+        warnings
+    }
+
+    /// The JSON Pointer to the declaration of a secret.
+    fn place_of(&self, secret: &Secret) -> String {
+        let declares = |child: &&Arc<ChildWorkflow>| child.secrets.iter().any(|one| **one == *secret);
+        let is_own = self.secrets.iter().any(|one| **one == *secret);
+        let file = self.workflows.iter().find(declares).filter(|_| !is_own);
+        file.map_or(String::new(), |child| format!("{}#", child.file)) + "/secrets/" + &secret.name
     }
 
     /// A field read from a response of `http` that is only in its body.

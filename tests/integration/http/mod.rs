@@ -2,6 +2,7 @@
 
 mod http2;
 mod redirects;
+mod secrets;
 pub(crate) mod server;
 
 use serde_json::{Value, json};
@@ -13,6 +14,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 use wfhost::dispatch::http::{Http, HttpConfig};
 use wfhost::dispatch::{Dispatcher, Rate, Registry};
+use wfhost::process::secret::SecretGrant;
 use wfhost::process::{Answer, Grants, Limits, Message, Payload, Pid, Problem, ProblemClass, ProblemClass::*, Tag};
 use wfhost::run::{Dispatched, Effects, OutgoingCall, Reply};
 
@@ -20,6 +22,7 @@ use wfhost::run::{Dispatched, Effects, OutgoingCall, Reply};
 struct Client {
     dispatcher: Dispatcher,
     grants: Vec<String>,
+    secrets: Vec<SecretGrant>,
     limits: Limits,
 }
 
@@ -53,7 +56,7 @@ impl Client {
     fn new(config: HttpConfig) -> Self {
         let registry = Registry::builder().handler("http", Http::new(config).unwrap()).build().unwrap();
         let grants = ["* http://*:*".to_owned(), "* https://*:*".to_owned()].into();
-        Self { dispatcher: Dispatcher::new(registry), grants, limits: Limits::default() }
+        Self { dispatcher: Dispatcher::new(registry), grants, secrets: Vec::new(), limits: Limits::default() }
     }
 
     fn granting(patterns: &[&str]) -> Self {
@@ -72,7 +75,10 @@ impl Client {
             args: Payload::json(args),
             timeout: None,
             idempotency_key: format!("run/fetch/0/1/{tag}").into(),
-            grants: Grants(Arc::new(BTreeMap::from([("http".to_owned(), self.grants.clone())]))),
+            grants: SecretGrant::add(
+                &self.secrets,
+                &Grants(Arc::new(BTreeMap::from([("http".to_owned(), self.grants.clone())]))),
+            ),
             limits: Arc::new(self.limits.clone()),
             traceparent: None,
         };
@@ -452,7 +458,12 @@ fn a_call_that_is_abandoned_closes_its_connection() {
 
 /// A certificate for `a.test`, and a server's configuration with it and these protocols.
 fn certified(protocols: &[&str]) -> (Vec<u8>, Arc<rustls::ServerConfig>) {
-    let certified = rcgen::generate_simple_self_signed(["a.test".to_owned()]).unwrap();
+    certified_for(&["a.test"], protocols)
+}
+
+fn certified_for(names: &[&str], protocols: &[&str]) -> (Vec<u8>, Arc<rustls::ServerConfig>) {
+    let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    let certified = rcgen::generate_simple_self_signed(names).unwrap();
     let key = rustls::pki_types::PrivatePkcs8KeyDer::from(certified.signing_key.serialize_der());
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut tls = rustls::ServerConfig::builder_with_provider(provider)

@@ -108,6 +108,11 @@ const WORDS: &[Word] = &[
         "What the guest or the call may ask of handlers: for each capability its patterns. By default nothing.",
         Shape::Map(&Shape::Either(&[Shape::Null, Shape::OneOrMore(&Shape::Fixed)])),
     ),
+    Word::new(
+        "secrets",
+        "The names of the secrets that the guest or the call may send. Its `with` reads their placeholders:          `.secrets.NAME`.",
+        Shape::OneOrMore(&Shape::Fixed),
+    ),
     Word::new("switch", "Runs the steps of the first case that applies.", Shape::Some(&Shape::Keys(|| &CASE))),
     Word::new("steps", "Runs steps of its own.", Shape::Some(&Shape::Keys(|| &STEP))),
     Word::new(

@@ -4,7 +4,7 @@ use super::settings::{COMPONENT, DEFAULTS, INPUT, SCHEMA_TYPES};
 use super::steps::STEP;
 use super::{Keys, Shape, Word};
 use crate::run::{OnLimit, PLACES_MAX, QUEUE_MAX};
-use crate::workflow::model::{after, concurrency, read, schedule};
+use crate::workflow::model::{after, concurrency, read, schedule, secrets};
 
 pub(crate) static WORKFLOW: Keys = Keys { required: &["steps"], ..Keys::new("workflow", &read::KEYS, TOP) };
 
@@ -31,6 +31,12 @@ const TOP: &[Word] = &[
         "concurrency",
         "How many runs of a group execute at one time. `concurrency: deploy` is short for `concurrency: { group: deploy }`.",
         Shape::Either(&[Shape::Text, Shape::Keys(|| &CONCURRENCY)]),
+    ),
+    Word::new(
+        "secrets",
+        "The secrets that steps may send: names, each with who may receive it. The values are not in the file: whoever \
+         runs it says where they are, by `--secret NAME=env:VARIABLE` for example.",
+        Shape::Names(&Shape::Keys(|| &SECRET)),
     ),
     Word::new(
         "components",
@@ -72,6 +78,45 @@ static ON: Keys = Keys::new(
         Word::new("always", "Steps that run at the end, in any case.", STEPS),
     ],
 );
+
+static SECRET: Keys = Keys {
+    required: &["hosts"],
+    ..Keys::new(
+        "secret",
+        &secrets::KEYS,
+        &[
+            Word::new(
+                "from",
+                "Where its value is expected: `env` (the default: the variable of its name), `{ env: NAME }`, \
+                 `{ file: PATH }` or `{ command: [ PROGRAM ] }`.",
+                Shape::Either(&[Shape::Words(|| vec!["env"]), Shape::Keys(|| &SECRET_FROM)]),
+            ),
+            Word::new(
+                "hosts",
+                "Who may receive it: names and addresses with `*.` and ports, without scheme and path.",
+                Shape::OneOrMore(&Shape::Fixed),
+            ),
+            Word::new(
+                "headers",
+                "The header fields that may hold it; `authorization`, `x-api-key` and `cookie` if absent.",
+                Shape::OneOrMore(&Shape::Fixed),
+            ),
+        ],
+    )
+};
+
+static SECRET_FROM: Keys = Keys {
+    exactly_one: &["env", "file", "command"],
+    ..Keys::new(
+        "secret-from",
+        &secrets::FROM_KEYS,
+        &[
+            Word::new("env", "A variable.", Shape::Fixed),
+            Word::new("file", "A file.", Shape::Fixed),
+            Word::new("command", "What a command prints: its words.", Shape::OneOrMore(&Shape::Fixed)),
+        ],
+    )
+};
 
 static SCHEDULE: Keys =
     Keys { exactly_one: &["cron", "every"], ..Keys::new("schedule", &schedule::KEYS, SCHEDULE_WORDS) };
