@@ -262,7 +262,9 @@ mod tests {
             })
             .collect();
         let kind = if cursor.is_key { "key" } else { "value" };
-        format!("{} {kind} {}", path.join("/"), cursor.siblings.join(","))
+        let mut siblings = cursor.siblings;
+        siblings.sort();
+        format!("{} {kind} {}", path.join("/"), siblings.join(","))
     }
 
     #[test]

@@ -119,6 +119,8 @@ fn examples_are_valid() {
     let checker = Checker::new();
     let mut found = Vec::new();
     files(&root().join("workflows"), &mut found);
+    // Tests of a workflow are another kind of file.
+    found.retain(|path| !path.to_string_lossy().ends_with(".test.yaml"));
     assert!(found.len() > 5);
     for path in found {
         let text = std::fs::read_to_string(&path).unwrap();
