@@ -96,14 +96,14 @@ pub fn main() -> ExitCode {
         Command::Man(command) => reported(man::man(&command, CommandLine::command()), false, terminal),
         Command::Complete { words } => completions::complete(&words),
     };
-    match done {
-        Ok(exit) => exit.into(),
-        Err(error) => {
-            terminal.error(&format!("{error:#}"), None);
-            // Output that cannot be written is not a usage error.
-            if error.is::<std::io::Error>() { Exit::Failed.into() } else { Exit::Usage.into() }
-        }
-    }
+    done.unwrap_or_else(|error| internal(&error, terminal)).into()
+}
+
+/// The exit of a command that failed.
+fn internal(error: &anyhow::Error, terminal: Terminal) -> Exit {
+    terminal.error(&format!("{error:#}"), None);
+    // Output that cannot be written is not a usage error.
+    if error.is::<std::io::Error>() { Exit::Failed } else { Exit::Usage }
 }
 
 /// The exit of a command; an error is reported as text or as JSON.
