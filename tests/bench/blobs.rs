@@ -48,7 +48,7 @@ struct Seen {
 
 fn main() {
     let mut mib = 1_024;
-    for argument in std::env::args().skip(1).filter(|argument| argument != "--bench") {
+    for argument in std::env::args().skip(1).filter(|argument| argument.contains('=')) {
         let (key, value) = argument.split_once('=').expect("key=value");
         assert_eq!(key, "mib", "there is no option {key}");
         mib = value.parse().expect("a number");

@@ -171,6 +171,10 @@ enum Unseen {
 }
 
 const UNSEEN: &[(&str, Unseen)] = &[
+    ("a-blob-read-wrongly", Unseen::Host),
+    ("a-blob-sent-wrongly", Unseen::Host),
+    ("a-blob-stored-wrongly", Unseen::Host),
+    ("lines-of-an-unknown-input", Unseen::BetweenParts),
     ("a-cache-auto-of-a-call", Unseen::BetweenParts),
     ("a-cache-key-that-reads-what-is-not-there", Unseen::InText),
     ("a-cache-of-the-store", Unseen::BetweenParts),
