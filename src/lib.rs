@@ -41,6 +41,8 @@ mod documents {
     struct Readme;
     #[doc = include_str!("../docs/embedding.md")]
     struct Embedding;
+    #[doc = include_str!("../docs/testing.md")]
+    struct Testing;
 }
 
 pub mod base;

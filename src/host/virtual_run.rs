@@ -5,10 +5,17 @@ use super::start::spec;
 use super::{Host, LoadError, Workflow};
 use crate::dispatch::Dispatcher;
 use crate::process::{Payload, Program};
-use crate::run::{Effects, Log, RecoverySpec, RunSpec};
+use crate::run::{Effects, Log, Programs, RecoverySpec, RunSpec};
 use crate::workflow::interpreter::WorkflowProgram;
 use serde_json::{Map, Value};
 use std::sync::Arc;
+
+impl Workflow {
+    /// Returns the programs that its processes may spawn.
+    pub(crate) fn programs(&self) -> Programs {
+        (*self.programs).clone()
+    }
+}
 
 impl Host {
     /// Returns the dispatcher of its calls.

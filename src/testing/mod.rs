@@ -24,10 +24,12 @@
 
 pub mod case_file;
 pub mod execution;
+pub mod faults;
 mod judge;
 pub mod outcome;
 pub mod suite;
 
 pub use case_file::{Case, CaseFile};
+pub use faults::{Fault, Faults};
 pub use outcome::{CaseResult, SuiteResult};
 pub use suite::{Options, Suite, SuiteError};

@@ -32,6 +32,10 @@ pub struct CaseResult {
     pub at: (usize, usize),
     /// Why it has failed; empty if it has passed.
     pub failures: Diagnostics,
+    /// The faults that it was executed with, as text; empty if there were none.
+    pub faults: String,
+    /// How many more executions there were, each with faults that were drawn.
+    pub executions: u64,
     /// How long the run took in its own time.
     pub takes: Micros,
     /// Real time.
@@ -61,6 +65,8 @@ impl CaseResult {
             name: case.name.value.clone(),
             at: (position.line, position.column),
             failures: all,
+            faults: String::new(),
+            executions: 0,
             takes: story.ended.since(story.started),
             took: execution.took,
             records: story.records,
@@ -90,6 +96,8 @@ impl CaseResult {
             "status": if self.passed() { "passed" } else { "failed" },
             "at": { "line": self.at.0, "column": self.at.1 },
             "failures": self.failures.to_json()["problems"],
+            "faults": self.faults,
+            "executions": 1 + self.executions,
             "takes-ms": crate::workflow::model::millis(self.takes),
             "real-ms": self.took.as_micros() as f64 / 1e3,
             "records": self.records,
@@ -152,6 +160,9 @@ fn trace(case: &Case, execution: &Execution) -> Vec<String> {
         let again = if call.sends > 1 { format!(", sent {} times", call.sends) } else { String::new() };
         let text = format!("call {handler}#{number} by {step}: {} is answered {answer}{again}", shown(&call.args));
         events.push((call.record, 2, call.at, text));
+    }
+    for (record, at, text) in &execution.incidents {
+        events.push((*record, 4, *at, text.clone()));
     }
     for line in &story.logs {
         let step = if line.step.is_empty() { String::new() } else { format!("{}: ", line.step) };

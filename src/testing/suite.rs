@@ -2,6 +2,7 @@
 
 use super::case_file::{Case, CaseFile};
 use super::execution::{REAL_TIME_MAX, Stage};
+use super::faults::{Faults, search};
 use super::judge::judge;
 use super::outcome::{CaseResult, SuiteResult};
 use crate::guest::Cancellation;
@@ -20,6 +21,12 @@ pub struct Options {
     pub filter: Option<String>,
     /// Only the case of this name.
     pub case: Option<String>,
+    /// What each case is executed with, beside its own faults.
+    pub faults: Faults,
+    /// How often each case is executed again, with faults that a seed draws.
+    pub seeds: u64,
+    /// The seed of these draws.
+    pub seed: u64,
     /// How many cases are executed at one time.
     pub jobs: usize,
     /// Handlers of the host that really carry out their calls, by name.
@@ -33,6 +40,9 @@ impl Default for Options {
         Self {
             filter: None,
             case: None,
+            faults: Faults::default(),
+            seeds: 0,
+            seed: 1,
             jobs: crate::base::processors(),
             real: Vec::new(),
             real_time_max: REAL_TIME_MAX,
@@ -164,7 +174,7 @@ impl Suite {
                 let index = next.fetch_add(1, Relaxed);
                 cases.get(index).map(|case| (index, case))
             } {
-                let result = self.one(&stage, case);
+                let result = self.one(&stage, case, options);
                 results.lock().push((index, result));
             }
         };
@@ -185,10 +195,24 @@ impl Suite {
         }
     }
 
-    fn one(&self, stage: &Stage, case: &Case) -> CaseResult {
-        let execution = stage.execute(case);
-        let failures = judge(stage, case, &execution, false);
-        CaseResult::new(&self.file.source, case, &execution, failures)
+    fn one(&self, stage: &Stage, case: &Case, options: &Options) -> CaseResult {
+        let execution = stage.execute(case, &options.faults);
+        let has_faults = !options.faults.is_empty() || !case.faults.is_empty();
+        let failures = judge(stage, case, &execution, has_faults);
+        let passed = failures.is_empty();
+        let mut result = CaseResult::new(&self.file.source, case, &execution, failures);
+        result.faults = options.faults.to_string();
+        if !passed || options.seeds == 0 || !case.is_drawn_for || has_faults {
+            return result;
+        }
+        match search(stage, case, &execution, (options.seeds, options.seed)) {
+            None => result.executions = options.seeds,
+            Some(found) => {
+                result = CaseResult::new(&self.file.source, case, &found.execution, found.failures);
+                (result.faults, result.executions) = (found.faults.to_string(), found.number);
+            }
+        }
+        result
     }
 }
 

@@ -273,3 +273,127 @@ fn results_are_written_as_junit() {
         assert!(xml.contains(part), "{part}\n{xml}");
     }
 }
+
+const CHARGE: &str = "\
+inputs: { amount: { type: integer, default: 5 } }
+steps:
+  - { id: fee, set: \"${ .inputs.amount * 2 }\" }
+  - id: charge
+    call: http
+    with: { url: https://pay.example.com/charges, method: POST, repeatable: true, body: { json: \"${ .steps.fee.output }\" } }
+    allow: { http: POST https://pay.example.com }
+  - { id: review, needs: charge, wait: { signal: approve, timeout: 3d } }
+  - id: ship
+    needs: review
+    call: http
+    with: { url: https://ship.example.com/, method: POST }
+    retry: { max: 3, backoff: 1s..4s }
+    allow: { http: POST https://ship.example.com }
+outputs: { id: \"${ .steps.charge.output.body.id }\" }
+";
+
+/// The server of payments honours no keys: it refuses what it has already done.
+const REFUSES: &str = "\
+cases:
+  - name: charged and shipped
+    answers:
+      - call: http
+        with: { url: https://pay.example.com/* }
+        answer: { status: 201, body: { id: p-1 } }
+        repeated: { answer: { status: 409 } }
+      - { call: http, with: { url: https://ship.example.com/ }, after: 2s, answer: { status: 200 } }
+    signals: [ { at: 1d, name: approve } ]
+    expect:
+      outputs: { id: p-1 }
+      calls: [ { call: http, step: charge, times: 1 }, { call: http, step: ship, times: 1 } ]
+      no-other-calls: true
+";
+
+/// A call that is marked as repeatable and is not: only a crash between the effect and its record
+/// shows it. The faults that are found are shrunk to that one, and a command shows it again.
+#[test]
+fn a_bug_that_only_a_crash_shows_is_found_and_shrunk_to_one_fault() {
+    let folder = folder(&[("charge.yaml", CHARGE), ("charge.test.yaml", REFUSES)]);
+    let calm = test_in(folder.path(), &[]);
+    assert_eq!(calm.status.code(), Some(0), "{}", transcript(&calm));
+    let output = test_in(folder.path(), &["--seeds", "50"]);
+    assert_eq!(output.status.code(), Some(1), "{}", transcript(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("\nfaults: lost:http#1 ("), "{text}");
+    let command = "wfhost test charge.test.yaml --case 'charged and shipped' --faults 'lost:http#1' --trace";
+    assert!(text.contains(command), "{text}");
+    let arguments = ["--case", "charged and shipped", "--faults", "lost:http#1", "--trace"];
+    let shown = test_in(folder.path(), &arguments);
+    assert_eq!(shown.status.code(), Some(1));
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("the host dies, and another one recovers the run"), "{shown}");
+    assert!(shown.contains("sent 2 times"), "{shown}");
+
+    // The server is told to honour keys: the case survives whatever is drawn.
+    let mended = REFUSES.replace("        repeated: { answer: { status: 409 } }\n", "");
+    std::fs::write(folder.path().join("charge.test.yaml"), mended).unwrap();
+    let output = test_in(folder.path(), &["--seeds", "200", "--json"]);
+    let (value, code) = told(&output);
+    assert_eq!(code, Some(0), "{value:#}");
+    assert_eq!(value["files"][0]["cases"][0]["executions"], 201);
+}
+
+/// A fault list in the case file is a test of its own.
+#[test]
+fn faults_are_stored_in_a_case() {
+    let stored = REFUSES.replace("  - name: charged and shipped\n", "  - name: stored\n    faults: lost:http#1+5m\n");
+    let folder = folder(&[("charge.yaml", CHARGE), ("charge.test.yaml", &stored)]);
+    let output = test_in(folder.path(), &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", transcript(&output));
+    let wrong = stored.replace("lost:http#1+5m", "lost:http");
+    std::fs::write(folder.path().join("charge.test.yaml"), wrong).unwrap();
+    let output = test_in(folder.path(), &[]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(said.contains("`lost:http` is not a fault") && output.status.code() == Some(2), "{said}");
+}
+
+/// The same seed finds the same faults, and the same faults give the same records.
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    let folder = folder(&[("charge.yaml", CHARGE), ("charge.test.yaml", REFUSES)]);
+    let says = |arguments: &[&str]| {
+        let output = test_in(folder.path(), &[arguments, &["--json"]].concat());
+        let mut value: Value = serde_json::from_slice(&output.stdout).unwrap();
+        // Only the real time differs.
+        for case in value["files"][0]["cases"].as_array_mut().unwrap() {
+            assert!(case["real-ms"].is_number());
+            case["real-ms"] = Value::Null;
+        }
+        value
+    };
+    for arguments in [
+        &["--seeds", "50", "--seed", "7"][..],
+        &["--faults", "crash@2,crash@4+1m,late:http#2+3s,fail:http#2*2,twice:approve,jump@3+1s,evict"],
+    ] {
+        assert_eq!(says(arguments), says(arguments));
+    }
+    let all = says(&["--faults", "crash@2,crash@4+1m,late:http#2+3s,fail:http#2*2,twice:approve,jump@3+1s,evict"]);
+    assert_eq!(all["files"][0]["cases"][0]["status"], "passed", "{all:#}");
+}
+
+/// A crash after any of its records: the workflows of the project survive each.
+#[test]
+fn workflows_survive_a_crash_at_every_record() {
+    let folder =
+        folder(&[("charge.yaml", CHARGE), ("charge.test.yaml", &REFUSES.replace("409", "201, body: { id: p-1 }"))]);
+    let (calm, _) = told(&test_in(folder.path(), &["--json"]));
+    let records = calm["files"][0]["cases"][0]["records"].as_u64().unwrap();
+    assert!(records > 5);
+    for record in 1..=records {
+        let output = test_in(folder.path(), &["--json", "--faults", &format!("crash@{record}")]);
+        let (value, code) = told(&output);
+        assert_eq!(code, Some(0), "crash@{record}: {value:#}");
+    }
+}
+
+#[test]
+fn the_workflows_of_the_project_survive_faults() {
+    let output = wfhost(&["test", "workflows", "--json", "--seeds", "5"]);
+    let (value, code) = told(&output);
+    assert_eq!(code, Some(0), "{value:#}");
+}

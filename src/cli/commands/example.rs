@@ -63,7 +63,11 @@ const SAMPLES: &[Sample] = &[
     Sample {
         name: "hello",
         about: "one step: a component that greets",
-        files: &[workflow!("hello.yaml", "hello.yaml"), guest!("hello.wasm")],
+        files: &[
+            workflow!("hello.yaml", "hello.yaml"),
+            workflow!("hello.test.yaml", "hello.test.yaml"),
+            guest!("hello.wasm"),
+        ],
         commands: &["wfhost run {}hello.yaml --input name=Ann"],
     },
     Sample {
@@ -71,6 +75,7 @@ const SAMPLES: &[Sample] = &[
         about: "HTTP calls, for-each and an approval, without a component",
         files: &[
             workflow!("orders/workflow.yaml", "workflow.yaml"),
+            workflow!("orders/workflow.test.yaml", "workflow.test.yaml"),
             workflow!("orders/open.json", "open.json"),
             workflow!("orders/order-17.json", "order-17.json"),
             workflow!("orders/order-18.json", "order-18.json"),
@@ -85,7 +90,12 @@ const SAMPLES: &[Sample] = &[
     Sample {
         name: "approval",
         about: "waits for a person, even while no process executes it",
-        files: &[workflow!("approval.yaml", "approval.yaml"), guest!("fib.wasm"), guest!("hello.wasm")],
+        files: &[
+            workflow!("approval.yaml", "approval.yaml"),
+            workflow!("approval.test.yaml", "approval.test.yaml"),
+            guest!("fib.wasm"),
+            guest!("hello.wasm"),
+        ],
         commands: &[
             "wfhost run {}approval.yaml --run-id order-1 &",
             "wfhost status order-1",
@@ -95,19 +105,28 @@ const SAMPLES: &[Sample] = &[
     Sample {
         name: "wordcount",
         about: "for-each: map and reduce",
-        files: &[workflow!("wordcount.yaml", "wordcount.yaml"), guest!("wordcount.wasm")],
+        files: &[
+            workflow!("wordcount.yaml", "wordcount.yaml"),
+            workflow!("wordcount.test.yaml", "wordcount.test.yaml"),
+            guest!("wordcount.wasm"),
+        ],
         commands: &["wfhost run {}wordcount.yaml --input text=@{}wordcount.yaml"],
     },
     Sample {
         name: "fan-out",
         about: "HTTP calls, some at a time; one that fails does not stop the others",
-        files: &[workflow!("fan-out.yaml", "fan-out.yaml")],
+        files: &[workflow!("fan-out.yaml", "fan-out.yaml"), workflow!("fan-out.test.yaml", "fan-out.test.yaml")],
         commands: &["python3 -m http.server 8000 &", "wfhost run {}fan-out.yaml --allow-address localhost"],
     },
     Sample {
         name: "failures",
         about: "timeouts, retries, and steps that react to failures",
-        files: &[workflow!("failures.yaml", "failures.yaml"), guest!("hostile.wasm"), guest!("hello.wasm")],
+        files: &[
+            workflow!("failures.yaml", "failures.yaml"),
+            workflow!("failures.test.yaml", "failures.test.yaml"),
+            guest!("hostile.wasm"),
+            guest!("hello.wasm"),
+        ],
         commands: &["wfhost run {}failures.yaml"],
     },
     Sample {
@@ -115,6 +134,7 @@ const SAMPLES: &[Sample] = &[
         about: "statistics over a real data set",
         files: &[
             workflow!("weather/workflow.yaml", "workflow.yaml"),
+            workflow!("weather/workflow.test.yaml", "workflow.test.yaml"),
             workflow!("weather/weather.csv", "weather.csv"),
             guest!("stats.wasm"),
         ],

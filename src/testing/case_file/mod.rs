@@ -13,6 +13,7 @@ pub use expectation::{Expectation, ExpectedCall, ExpectedProblem, Takes};
 pub(crate) use fit::paths;
 pub use templated::Templated;
 
+use super::faults::Faults;
 use crate::process::{Micros, Timestamp};
 use crate::run::EndStatus;
 use crate::workflow::model::Spanned;
@@ -52,8 +53,10 @@ pub struct Case {
     pub signals: Vec<SentSignal>,
     /// When it is cancelled, after its start.
     pub cancel: Option<Spanned<Micros>>,
-    /// `faults:`: a list of faults that it always runs with.
-    pub faults: Option<Spanned<String>>,
+    /// `faults:`: what it is always executed with.
+    pub faults: Faults,
+    /// Whether faults may be drawn for it: not if it says `faults: none`.
+    pub is_drawn_for: bool,
     /// What is expected of it.
     pub expect: Expectation,
     /// The whole case.

@@ -5,6 +5,7 @@ use super::expectation::{Expectation, read_expectation};
 use super::templated::json_of;
 use super::{CASES_MAX, CLOCK_DEFAULT, Case, CaseFile, ENTRIES_MAX, SentSignal};
 use crate::process::{Micros, Timestamp};
+use crate::testing::faults::{self, Faults};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::expression::Jq;
 use crate::workflow::model::{Fields, KnownKeys, Spanned, fixed_text, parse_time, shorten, values};
@@ -132,10 +133,12 @@ fn read_case(node: &Node, jq: &Jq, problems: &mut Diagnostics) -> Option<Case> {
     let answers = fields.get("answers").map(|node| read_answers(node, jq, problems)).unwrap_or_default();
     let signals = fields.get("signals").map(|node| read_signals(node, problems)).unwrap_or_default();
     let cancel = fields.get("cancel").and_then(|node| read_cancel(node, problems));
-    let faults = fields.get("faults").and_then(|node| {
-        let text = fixed_text(node, "faults", problems)?;
-        Some(Spanned { value: text.to_owned(), span: node.span })
+    let faults = fields.get("faults").and_then(|node| Some((fixed_text(node, "faults", problems)?, node.span)));
+    let is_drawn_for = faults.is_none_or(|(text, _)| text != "none");
+    let faults = faults.filter(|_| is_drawn_for).map_or(Ok(Faults::default()), |(text, span)| {
+        text.parse().map_err(|why: String| Diagnostic::new("faults", why, span).hint(faults::FORMS))
     });
+    let faults = faults.map_err(|problem| problems.push(problem)).ok();
     let expect = match fields.get("expect") {
         Some(node) => read_expectation(node, jq, problems),
         None => Some(Expectation::default()),
@@ -147,7 +150,8 @@ fn read_case(node: &Node, jq: &Jq, problems: &mut Diagnostics) -> Option<Case> {
         answers,
         signals,
         cancel,
-        faults,
+        faults: faults?,
+        is_drawn_for,
         expect: expect?,
         span: node.span,
     })

@@ -5,10 +5,12 @@ use super::server::Servers;
 use super::{End, Execution, Stage, TURNS_MAX};
 use crate::base::{Clock, Monotonic, VirtualClock};
 use crate::host::{virtual_recovery, virtual_spec};
-use crate::process::{Micros, Payload};
+use crate::process::{Micros, Payload, Timestamp};
 use crate::run::{self, Act, Effects, Kernel, Log, ParkingPolicy, Record, RecoveryError, Resolution, RunHandle};
 use crate::scheduler::{Config, TurnOutcome, VirtualScheduler};
 use crate::testing::case_file::Case;
+use crate::testing::faults::{Fault, Faults};
+use crate::workflow::model::{Durability, write_duration};
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,8 +27,8 @@ const LOOK_EVERY: u64 = 256;
 const IDLE_TURNS: u32 = 130;
 
 /// Runs a case.
-pub(super) fn execute(stage: &Stage, case: &Case) -> Execution {
-    let mut drive = Drive::new(stage, case);
+pub(super) fn execute(stage: &Stage, case: &Case, faults: &Faults) -> Execution {
+    let mut drive = Drive::new(stage, case, faults);
     let end = drive.run().unwrap_or_else(|end| end);
     drive.finish(end)
 }
@@ -64,14 +66,45 @@ struct Drive<'a> {
     servers: Arc<Servers>,
     living: Option<Living>,
     acts: Vec<Due>,
+    plight: Plight,
+    incidents: Vec<(u64, Timestamp, String)>,
     turns: u64,
     begun: Instant,
 }
 
+/// The faults of the host that are still to come, the first at the end.
+#[derive(Default)]
+struct Plight {
+    crashes: Vec<(u64, Micros)>,
+    jumps: Vec<(u64, Micros)>,
+    evicts: bool,
+    twice: Vec<String>,
+}
+
+impl Plight {
+    fn new(faults: &Faults) -> Self {
+        let mut plight = Self::default();
+        for fault in &faults.0 {
+            match fault {
+                Fault::Crash { record, down } => plight.crashes.push((*record, *down)),
+                Fault::Jump { record, by } => plight.jumps.push((*record, *by)),
+                Fault::Evict => plight.evicts = true,
+                Fault::Twice { signal } => plight.twice.push(signal.clone()),
+                Fault::Lost { .. } | Fault::Late { .. } | Fault::Fail { .. } => {}
+            }
+        }
+        plight.crashes.sort_unstable_by(|one, other| other.cmp(one));
+        plight.jumps.sort_unstable_by(|one, other| other.cmp(one));
+        plight
+    }
+}
+
 impl<'a> Drive<'a> {
-    fn new(stage: &'a Stage, case: &'a Case) -> Self {
+    fn new(stage: &'a Stage, case: &'a Case, faults: &Faults) -> Self {
         let (time, disk) = (VirtualClock::default(), Arc::<Mutex<Disk>>::default());
-        let servers = Arc::new(Servers::new(stage, case, &time, &disk));
+        let servers = Arc::new(Servers::new(stage, case, faults, (&time, &disk)));
+        let plight = Plight::new(faults);
+        disk.lock().dies_after = plight.crashes.last().map(|(record, _)| *record as usize);
         let signals = case.signals.iter().enumerate().map(|(number, signal)| Due {
             at: Monotonic(signal.at.0),
             act: Act::Signal { name: signal.name.value.as_str().into(), body: Payload::json(&signal.body) },
@@ -89,7 +122,8 @@ impl<'a> Drive<'a> {
         let mut acts: Vec<Due> = signals.chain(cancel).collect();
         acts.sort_by_key(|due| due.at);
         let (id, begun) = (RUN.into(), Instant::now());
-        Self { stage, case, id, time, disk, servers, living: None, acts, turns: 0, begun }
+        let incidents = Vec::new();
+        Self { stage, case, id, time, disk, servers, living: None, acts, plight, incidents, turns: 0, begun }
     }
 
     fn run(&mut self) -> Result<End, End> {
@@ -98,8 +132,14 @@ impl<'a> Drive<'a> {
             self.check_bounds()?;
             if self.disk.lock().is_dead {
                 self.crash()?;
+                continue;
             }
             self.report_durable();
+            // The answer of a call that has just left may be lost with the host.
+            if self.disk.lock().is_dead {
+                continue;
+            }
+            self.jump();
             if let Some(end) = self.servers.inner.lock().end.take() {
                 return Ok(end);
             }
@@ -142,9 +182,10 @@ impl<'a> Drive<'a> {
         kernel.wake_by_hand();
         kernel.park_when(ParkingPolicy::NEVER);
         kernel.bound_journals(JOURNAL_BYTES_MAX);
+        let capacity = if self.plight.evicts { self.stage.for_one() } else { self.stage.capacity };
         let config = Config {
             workers: 1,
-            capacity: self.stage.capacity,
+            capacity,
             outside: Some(Arc::clone(&self.stage.outside)),
             clock: Clock::Virtual(self.time.clone()),
             processes_max: PROCESSES_MAX,
@@ -198,9 +239,14 @@ impl<'a> Drive<'a> {
         let Some(living) = &self.living else { return false };
         let mut any = false;
         for due in self.acts.iter_mut().filter(|due| due.at <= now && !due.is_certain) {
-            // A run that has ended refuses it.
-            let _ = living.run.act(due.act.clone(), Some(&due.id));
-            due.is_certain = true;
+            let is_twice =
+                matches!(&due.act, Act::Signal { name, .. } if self.plight.twice.iter().any(|one| **one == **name));
+            for _ in 0..=usize::from(is_twice) {
+                // A run that has ended refuses it.
+                let _ = living.run.act(due.act.clone(), Some(&due.id));
+            }
+            // If the host dies before the record is on the disk, the sender tries again.
+            due.is_certain = !self.disk.lock().is_dead || self.disk.lock().story.knows(&due.id);
             any = true;
         }
         any
@@ -239,14 +285,40 @@ impl<'a> Drive<'a> {
         Ok(true)
     }
 
+    /// Moves the clock forward, if a fault says so.
+    fn jump(&mut self) {
+        let written = self.disk.lock().records.len() as u64;
+        while let Some((_, by)) = self.plight.jumps.pop_if(|(record, _)| *record <= written) {
+            self.note(format!("the clock jumps forward by {}", write_duration(by)));
+            self.time.advance_to(self.time.now().saturating_add(by));
+        }
+    }
+
+    fn note(&mut self, what: String) {
+        let at = self.case.clock.saturating_add(Micros(self.time.now().0));
+        self.incidents.push((self.disk.lock().records.len() as u64, at, what));
+    }
+
     /// The host dies, and another one takes its place.
     fn crash(&mut self) -> Result<(), End> {
+        if self.stage.workflow().plan().durability() != Durability::Journal {
+            return Err(End::Broken("the host died, and the run is lost: the workflow has no journal".to_owned()));
+        }
         drop(self.living.take());
         self.servers.lose();
+        let written = self.disk.lock().records.len() as u64;
+        let down = self.servers.inner.lock().down.take();
+        let crash = self.plight.crashes.pop_if(|(record, _)| *record <= written).map(|(_, down)| down);
+        // Of several crashes at the same record, one is enough.
+        while self.plight.crashes.pop_if(|(record, _)| *record <= written).is_some() {}
+        let down = down.or(crash).unwrap_or_default();
+        let pause = if down == Micros(0) { String::new() } else { format!(" {} later", write_duration(down)) };
+        self.note(format!("the host dies, and another one recovers the run{pause}"));
+        self.time.advance_to(self.time.now().saturating_add(down));
         let records = {
             let mut disk = self.disk.lock();
             disk.is_dead = false;
-            disk.dies_after = None;
+            disk.dies_after = self.plight.crashes.last().map(|(record, _)| *record as usize);
             disk.records.clone()
         };
         let records = Record::decode_run(records).map_err(|error| End::Broken(error.to_string()))?;
@@ -283,6 +355,7 @@ impl<'a> Drive<'a> {
             digest.update(&(record.len() as u64).to_le_bytes()).update(record);
         }
         let digest = digest.finalize().to_hex().to_string();
-        Execution { story: std::mem::take(&mut disk.story), calls, end, took, digest, records, unsent }
+        let (story, incidents) = (std::mem::take(&mut disk.story), self.incidents);
+        Execution { story, calls, end, took, digest, records, incidents, unsent }
     }
 }

@@ -14,9 +14,11 @@ pub use server::{SeenCall, UnansweredCall};
 pub use story::{LogText, StepStory, Story};
 
 use super::case_file::Case;
+use super::faults::Faults;
 use crate::dispatch::Dispatcher;
 use crate::host::{Host, LoadError, Outcome, Workflow};
 use crate::process::{Permit, Program, Timestamp};
+use crate::run::{Rebuild, Record};
 use crate::workflow::expression::Jq;
 use std::sync::Arc;
 use std::time::Duration;
@@ -56,6 +58,8 @@ pub struct Execution {
     pub digest: String,
     /// The records, encoded.
     pub records: Vec<bytes::Bytes>,
+    /// What became of the host: the number of records, the time, and what.
+    pub incidents: Vec<(u64, Timestamp, String)>,
     /// Signals that were not sent, since the run had ended.
     pub unsent: Vec<usize>,
 }
@@ -104,6 +108,14 @@ impl Stage {
         }
     }
 
+    /// The room of one guest.
+    fn for_one(&self) -> Permit {
+        let Permit { instances, core_instances, memories, tables, bytes } = self.capacity;
+        let part = |count: u32| count / instances.max(1);
+        let (core_instances, memories, tables) = (part(core_instances), part(memories), part(tables));
+        Permit { instances: instances.min(1), core_instances, memories, tables, bytes }
+    }
+
     /// The workflow.
     #[must_use]
     pub fn workflow(&self) -> &Workflow {
@@ -116,10 +128,21 @@ impl Stage {
         &self.jq
     }
 
-    /// Runs a case.
+    /// Runs a case, with its own faults and these.
     #[must_use]
-    pub fn execute(&self, case: &Case) -> Execution {
-        drive::execute(self, case)
+    pub fn execute(&self, case: &Case, faults: &Faults) -> Execution {
+        let all = Faults(case.faults.0.iter().chain(&faults.0).cloned().collect());
+        drive::execute(self, case, &all)
+    }
+
+    /// Replays every step of a run from its records, as `verify` does.
+    ///
+    /// # Errors
+    /// Says where a step does not follow from its record.
+    pub(super) fn replay(&self, execution: &Execution) -> Result<(), String> {
+        let records = Record::decode_run(execution.records.clone()).map_err(|error| error.to_string())?;
+        let rebuild = Rebuild::new(Arc::clone(&self.root), self.workflow.programs());
+        rebuild.outside(Arc::clone(&self.outside)).apply_all(&records).map(drop).map_err(|error| error.to_string())
     }
 }
 

@@ -6,9 +6,10 @@ use super::{End, Stage};
 use crate::base::{Monotonic, VirtualClock};
 use crate::dispatch::http::{SimulatedBody, SimulatedResponse};
 use crate::dispatch::{CallContext, Dispatcher, Log, Registry};
-use crate::process::{Answer, Json, LogLine, Micros, Payload, Pid, Problem, Tag, Timestamp, handler};
+use crate::process::{Answer, Json, LogLine, Micros, Payload, Pid, Problem, ProblemClass, Tag, Timestamp, handler};
 use crate::run::{Dispatched, Effects, Kernel, OutgoingCall, Reply};
 use crate::testing::case_file::{Case, Reply as CaseReply, ReplyKind, Rule};
+use crate::testing::faults::{CallNumber, Fault, Faults};
 use crate::testing::judge::fits::{Fitting, fits};
 use crate::workflow::expression::{Jq, Scope};
 use crate::workflow::interpreter::progress::path_of;
@@ -41,6 +42,8 @@ pub struct SeenCall {
     pub key: Arc<str>,
     /// The answer, and when it left the server.
     pub answer: Option<Answer>,
+    /// Whether it may be sent again after an unknown outcome.
+    pub is_repeatable: bool,
     /// Whether a fault of the execution answered it, and not the case.
     pub is_injected: bool,
     origin: (Pid, Tag),
@@ -75,6 +78,7 @@ pub(super) struct Servers {
     time: VirtualClock,
     epoch: Timestamp,
     pub(super) disk: Arc<Mutex<Disk>>,
+    faults: Faults,
     pub(super) inner: Mutex<Inner>,
 }
 
@@ -86,12 +90,28 @@ pub(super) struct Inner {
     /// Answers on their way, by when they arrive and in which order they were given.
     due: BTreeMap<(Monotonic, u64), (Arc<dyn Reply>, Answer)>,
     sequence: u64,
+    /// How often a fault has let each call fail.
+    failed: BTreeMap<CallNumber, u64>,
+    /// The host has just died by a fault of a call: the time without a host.
+    pub(super) down: Option<Micros>,
     /// Why the execution ends, if a call decided it.
     pub(super) end: Option<End>,
 }
 
+impl Inner {
+    /// The number of the next call of a handler.
+    fn next_number(&self, handler: &str) -> usize {
+        1 + self.calls.iter().filter(|seen| *seen.handler == *handler && !seen.is_injected).count()
+    }
+}
+
 impl Servers {
-    pub(super) fn new(stage: &Stage, case: &Case, time: &VirtualClock, disk: &Arc<Mutex<Disk>>) -> Self {
+    pub(super) fn new(
+        stage: &Stage,
+        case: &Case,
+        faults: &Faults,
+        (time, disk): (&VirtualClock, &Arc<Mutex<Disk>>),
+    ) -> Self {
         let kernel: Arc<Mutex<Option<Kernel>>> = Arc::default();
         let lives = Arc::clone(&kernel);
         let write = move |call: &CallContext, line: LogLine| {
@@ -114,6 +134,7 @@ impl Servers {
             time: time.clone(),
             epoch: case.clock,
             disk: Arc::clone(disk),
+            faults: faults.clone(),
             inner: Mutex::default(),
         }
     }
@@ -184,6 +205,10 @@ impl Servers {
                 return Dispatched::Pending;
             }
         };
+        if inner.down.is_some() {
+            // The host dies before it hears the answer.
+            return Dispatched::Pending;
+        }
         if after == Micros(0) {
             return Dispatched::Answered(answer);
         }
@@ -214,6 +239,13 @@ impl Servers {
         step: String,
         args: Value,
     ) -> Result<(Answer, Micros), End> {
+        let number = CallNumber { handler: call.handler.to_string(), number: inner.next_number(&call.handler) };
+        if let Some(problem) = self.injected(inner, &number) {
+            let answer = Err(Arc::new(problem));
+            self.note(inner, call, (step, args), None, &answer);
+            inner.calls.last_mut().expect("invariant: it was just noted").is_injected = true;
+            return Ok((answer, Micros(0)));
+        }
         let mut others = Vec::new();
         for (index, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.call.value == *call.handler) {
             let used = inner.used.get(&index).copied().unwrap_or(0);
@@ -227,7 +259,18 @@ impl Servers {
             let answer = self.answer(reply, call, &step, used + 1)?;
             inner.used.insert(index, used + 1);
             self.note(inner, call, (step, args), Some(index), &answer);
-            return Ok((answer, reply.after));
+            let mut after = reply.after;
+            for fault in &self.faults.0 {
+                match fault {
+                    Fault::Late { call, by } if *call == number => after = after.saturating_add(*by),
+                    Fault::Lost { call, down } if *call == number => {
+                        self.disk.lock().is_dead = true;
+                        inner.down = Some(*down);
+                    }
+                    _ => {}
+                }
+            }
+            return Ok((answer, after));
         }
         let handler = call.handler.to_string();
         Err(End::Unanswered(Box::new(UnansweredCall { handler, step, args, others })))
@@ -241,7 +284,7 @@ impl Servers {
         rule: Option<usize>,
         answer: &Answer,
     ) {
-        let number = 1 + inner.calls.iter().filter(|seen| seen.handler == call.handler).count();
+        let number = inner.next_number(&call.handler);
         inner.calls.push(SeenCall {
             handler: Arc::clone(&call.handler),
             number,
@@ -252,10 +295,25 @@ impl Servers {
             sends: 1,
             key: Arc::clone(&call.idempotency_key),
             answer: Some(answer.clone()),
+            is_repeatable: self.dispatcher.is_repeatable(&call.handler, &call.args),
             is_injected: false,
             origin: (call.pid, call.tag),
             rule,
         });
+    }
+
+    /// The problem of an attempt that a fault lets fail.
+    fn injected(&self, inner: &mut Inner, number: &CallNumber) -> Option<Problem> {
+        let wanted = self.faults.0.iter().find_map(|fault| match fault {
+            Fault::Fail { call, times } if call == number => Some(*times),
+            _ => None,
+        })?;
+        let failed = inner.failed.entry(number.clone()).or_default();
+        if *failed >= wanted {
+            return None;
+        }
+        *failed += 1;
+        Some(Problem::new("unavailable", "A fault of the test").with_class(ProblemClass::Retryable))
     }
 
     fn scope<'a>(&'a self, args: &'a Value, step: &str, count: u64) -> Scope<'a> {
@@ -350,6 +408,10 @@ impl Reply for WaitingReply {
 
 impl Effects for Servers {
     fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched {
+        if *call.handler == *handler::CACHE {
+            // Nothing is found in a cache that each case finds empty.
+            return Dispatched::Answered(Ok(Payload::NULL));
+        }
         if *call.handler == *handler::LOG {
             return self.log.dispatch(call, reply);
         }
@@ -368,8 +430,8 @@ impl Effects for Servers {
 
     fn abandon(&self, _: &str, _: Pid, _: Tag) {}
 
-    fn is_repeatable(&self, handler: &str, args: &Payload) -> bool {
-        self.dispatcher.is_repeatable(handler, args)
+    fn is_repeatable(&self, name: &str, args: &Payload) -> bool {
+        name == handler::CACHE || self.dispatcher.is_repeatable(name, args)
     }
 
     fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {

@@ -22,6 +22,8 @@ pub struct Story {
     pub logs: Vec<LogText>,
     /// Items of lists that failed: the step, and the index.
     failed_items: BTreeSet<(String, usize)>,
+    /// The ids of the acts that are on the disk.
+    acts: BTreeSet<String>,
     projection: RunProjection,
 }
 
@@ -74,6 +76,11 @@ impl Story {
         self.ended = self.projection.state().at();
         if let Some(started) = record.started() {
             self.started = started.at;
+        }
+        if let Record::Arrived(arrived) = record
+            && let Some(act) = &arrived.act
+        {
+            self.acts.insert(act.id.to_string());
         }
         for line in lines {
             match line.progress() {
@@ -134,6 +141,11 @@ impl Story {
             return Some(NodeEnding::Failed.name());
         }
         (known.done == known.total).then(|| NodeEnding::Succeeded.name())
+    }
+
+    /// Whether an act is on the disk.
+    pub(super) fn knows(&self, act: &str) -> bool {
+        self.acts.contains(act)
     }
 
     /// The name of a process for people: its step, with its item.

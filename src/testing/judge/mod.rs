@@ -14,6 +14,7 @@ use crate::workflow::model::{Spanned, write_duration};
 use crate::workflow::syntax::Span;
 use difference::{Difference, differences, shown};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 
 /// Judges an execution. Without failures the case has passed. Under faults, `takes` is not
 /// compared, and repeats of a call count as one.
@@ -22,6 +23,10 @@ pub(super) fn judge(stage: &Stage, case: &Case, execution: &Execution, has_fault
         End::Ended(outcome) => outcome,
         other => return vec![unended(case, execution, other)],
     };
+    if has_faults && let Err(why) = stage.replay(execution) {
+        let message = format!("the run cannot be replayed from its records: {why}");
+        return vec![Diagnostic::new("replay", message, case.name.span)];
+    }
     let mut judge = Judge { stage, case, execution, outcome, facts: Value::Null, found: Vec::new() };
     judge.facts = judge.facts();
     let expect = &case.expect;
@@ -90,7 +95,8 @@ impl Judge<'_> {
             .steps
             .iter()
             .map(|(path, step)| {
-                let facts = json!({ "status": step.status, "attempts": step.attempts, "error": step.error });
+                let attempts = step.attempts.saturating_sub(self.injected(path));
+                let facts = json!({ "status": step.status, "attempts": attempts, "error": step.error });
                 (path.clone(), facts)
             })
             .collect();
@@ -107,6 +113,16 @@ impl Judge<'_> {
             "logs": logs,
             "takes": crate::workflow::model::millis(story.ended.since(story.started)),
         })
+    }
+
+    /// The most attempts of one item of a step that faults let fail.
+    fn injected(&self, path: &str) -> u32 {
+        let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+        let injected = self.execution.calls.iter().filter(|call| call.is_injected);
+        for call in injected.filter(|call| call.step == path || call.step.starts_with(&format!("{path}["))) {
+            *counts.entry(&call.step).or_default() += 1;
+        }
+        counts.into_values().max().unwrap_or(0)
     }
 
     /// The value of an expectation, with its expressions filled in.

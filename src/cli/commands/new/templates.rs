@@ -69,7 +69,7 @@ const TEMPLATES: &[Template] = &[
         language: Language::Rust,
         is_script: false,
         folders: &[
-            template!("rust" => ["Cargo.toml", "Cargo.lock", "README.md", "src/lib.rs", "workflow.yaml",
+            template!("rust" => ["Cargo.toml", "Cargo.lock", "README.md", "src/lib.rs", "workflow.test.yaml", "workflow.yaml",
             "wfhost-guest/Cargo.toml"]),
             sdk!("sdk/src" => "wfhost-guest/src/": ["answer.rs", "bindings.rs", "call.rs", "combine.rs", "core.rs",
             "ctx.rs", "describe.rs", "describing.rs", "executor.rs", "heap.rs", "host.rs", "lib.rs", "message.rs",
@@ -81,7 +81,7 @@ const TEMPLATES: &[Template] = &[
         language: Language::Python,
         is_script: false,
         folders: &[
-            template!("python" => ["README.md", "main.py", "pyproject.toml", "test_main.py", "workflow.yaml"]),
+            template!("python" => ["README.md", "main.py", "pyproject.toml", "test_main.py", "workflow.test.yaml", "workflow.yaml"]),
             sdk!("python/wfhost" => "wfhost/": ["__init__.py", "__main__.py", "component.py", "core.py", "inputs.py", "problem.py",
             "process.wit", "py.typed", "stubs.py", "testing.py", "world.py"]),
         ],
@@ -91,7 +91,7 @@ const TEMPLATES: &[Template] = &[
         language: Language::Go,
         is_script: false,
         folders: &[
-            template!("go" => ["README.md", "go.mod", "main.go", "main_test.go", "workflow.yaml"]),
+            template!("go" => ["README.md", "go.mod", "main.go", "main_test.go", "workflow.test.yaml", "workflow.yaml"]),
             sdk!("go" => "wfhost/": ["go.mod", "wf/component.go", "wf/component.s", "wf/contract.go", "wf/ctx.go", "wf/entries.go", "wf/future.go", "wf/problem.go", "wf/process.go", "wf/schema.go", "wftest/host.go"]),
         ],
         commands: BUILD_AND_RUN,
@@ -100,7 +100,7 @@ const TEMPLATES: &[Template] = &[
         language: Language::C,
         is_script: false,
         folders: &[
-            template!("c" => ["Makefile", "README.md", "step.c", "step_test.c", "workflow.yaml"]),
+            template!("c" => ["Makefile", "README.md", "step.c", "step_test.c", "workflow.test.yaml", "workflow.yaml"]),
             sdk!("c" => "": ["wfhost.h", "wfhost_test.h"]),
         ],
         commands: BUILD_AND_RUN,
@@ -109,7 +109,7 @@ const TEMPLATES: &[Template] = &[
         language: Language::Zig,
         is_script: false,
         folders: &[
-            template!("zig" => ["Makefile", "README.md", "step.zig", "step_test.zig", "workflow.yaml"]),
+            template!("zig" => ["Makefile", "README.md", "step.zig", "step_test.zig", "workflow.test.yaml", "workflow.yaml"]),
             sdk!("zig" => "wfhost/": ["component.zig", "component_type.zig", "contract.zig", "process.zig", "testing.zig", "wfhost.zig"]),
         ],
         commands: BUILD_AND_RUN,
@@ -118,7 +118,7 @@ const TEMPLATES: &[Template] = &[
         language: Language::Js,
         is_script: false,
         folders: &[
-            template!("js" => ["README.md", "main.js", "main.test.js", "package.json", "workflow.yaml"]),
+            template!("js" => ["README.md", "main.js", "main.test.js", "package.json", "workflow.test.yaml", "workflow.yaml"]),
             NODE_PACKAGE[0],
             NODE_PACKAGE[1],
         ],
@@ -128,7 +128,7 @@ const TEMPLATES: &[Template] = &[
         language: Language::Ts,
         is_script: false,
         folders: &[
-            template!("ts" => ["README.md", "main.ts", "main.test.js", "package.json", "tsconfig.json", "workflow.yaml"]),
+            template!("ts" => ["README.md", "main.ts", "main.test.js", "package.json", "tsconfig.json", "workflow.test.yaml", "workflow.yaml"]),
             NODE_PACKAGE[0],
             NODE_PACKAGE[1],
         ],
@@ -138,21 +138,21 @@ const TEMPLATES: &[Template] = &[
         language: Language::Js,
         is_script: true,
         folders: &[
-            template!("script-js" => ["README.md", "jsconfig.json", "order.js", "wfhost.d.ts", "workflow.yaml"]),
+            template!("script-js" => ["README.md", "jsconfig.json", "order.js", "wfhost.d.ts", "workflow.test.yaml", "workflow.yaml"]),
         ],
         commands: RUN,
     },
     Template {
         language: Language::Python,
         is_script: true,
-        folders: &[template!("script-python" => ["README.md", "order.py", "workflow.yaml"])],
+        folders: &[template!("script-python" => ["README.md", "order.py", "workflow.test.yaml", "workflow.yaml"])],
         commands: &["wfhost engine python", "wfhost run workflow.yaml"],
     },
     Template {
         language: Language::Ts,
         is_script: true,
         folders: &[
-            template!("script-ts" => ["README.md", "order.ts", "tsconfig.json", "workflow.yaml"]),
+            template!("script-ts" => ["README.md", "order.ts", "tsconfig.json", "workflow.test.yaml", "workflow.yaml"]),
             sdk!("templates/script-js" => "": ["wfhost.d.ts"]),
         ],
         commands: RUN,

@@ -10,6 +10,7 @@ use crate::cli::exit::Exit;
 use crate::cli::report::compiling::say_compiling;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::terminal::{Terminal, print, print_json};
+use crate::testing::Faults;
 use crate::testing::suite::{Options, Suite, SuiteError};
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
@@ -24,6 +25,8 @@ Examples:
   wfhost test
   wfhost test workflows/orders.yaml
   wfhost test orders.yaml --case 'approved in time' --trace
+  wfhost test --seeds 100
+  wfhost test orders.yaml --case 'approved in time' --faults crash@17 --trace
   wfhost test --json | jq '.files[].cases[] | select(.status == \"failed\").name'
   wfhost test --junit report.xml
 
@@ -53,6 +56,18 @@ pub(in crate::cli) struct Arguments {
     /// Show what happens in each case: steps, calls and lines, with their virtual times.
     #[arg(long)]
     trace: bool,
+    /// Execute each case N more times, with faults that a seed draws: hosts that die and recover
+    /// the run, answers that are late, lost or fail, signals that come twice, clocks that jump,
+    /// guests that are evicted. What a case does not survive is shrunk to the fewest faults.
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    seeds: u64,
+    /// The seed of these draws [default: 1].
+    #[arg(long, value_name = "S", default_value_t = 1, hide_default_value = true)]
+    seed: u64,
+    /// Execute the cases with these faults: `crash@17,late:http#2+30s`.
+    #[arg(long, value_name = "LIST", value_parser = faults)]
+    faults: Option<Faults>,
     /// How many cases are executed at one time [default: one per processor].
     #[arg(long, value_name = "N", value_parser = values::workers)]
     jobs: Option<usize>,
@@ -67,6 +82,10 @@ pub(in crate::cli) struct Arguments {
     pub(in crate::cli) json: bool,
     #[command(flatten)]
     pub(in crate::cli) cache: CacheArguments,
+}
+
+fn faults(text: &str) -> Result<Faults, String> {
+    text.parse().map_err(|why: String| format!("{why}; {}", crate::testing::faults::FORMS))
 }
 
 pub(in crate::cli) fn test(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
@@ -87,6 +106,8 @@ pub(in crate::cli) fn test(command: &Arguments, terminal: Terminal) -> Result<Ex
         }
     }
     let mut options = Options { filter: command.filter.clone(), case: command.case.clone(), ..Options::default() };
+    (options.seeds, options.seed) = (command.seeds, command.seed);
+    options.faults = command.faults.clone().unwrap_or_default();
     options.jobs = command.jobs.unwrap_or(options.jobs);
     if let Some(name) = &command.case
         && refused.is_empty()

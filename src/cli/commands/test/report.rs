@@ -20,7 +20,13 @@ pub(super) fn text(command: &Arguments, suite: &Suite, result: &SuiteResult, ter
     let mut out = format!("{}\n", in_line(&result.file));
     for case in &result.cases {
         let word = if case.passed() { terminal.paint_out("32", "ok    ") } else { terminal.paint_out("31", "FAILED") };
-        let _ = writeln!(out, "  {word} {} ({})", in_line(&case.name), case.takes_in_words());
+        let more = match (case.passed(), case.executions, case.faults.as_str()) {
+            (true, 0, "") | (false, _, "") => String::new(),
+            (true, 0, faults) => format!(", with {faults}"),
+            (true, count, _) => format!(", and {count} times with faults"),
+            (false, _, faults) => format!(", with {faults}"),
+        };
+        let _ = writeln!(out, "  {word} {} ({}{more})", in_line(&case.name), case.takes_in_words());
         if command.trace {
             for line in &case.trace {
                 let _ = writeln!(out, "         {}", in_line(line));
@@ -41,7 +47,13 @@ fn failure(result: &SuiteResult, case: &CaseResult, terminal: Terminal) -> Strin
     out.push_str(&case.failures.render_each(terminal.colour));
     let file = crate::cli::terminal::quoted(&result.file).into_owned();
     let name = quoted_for_shell(&case.name);
-    let _ = writeln!(out, "look closer: wfhost test {} --case {name} --trace", printable(&file));
+    let faults =
+        if case.faults.is_empty() { String::new() } else { format!(" --faults {}", quoted_for_shell(&case.faults)) };
+    if case.executions > 0 {
+        let text = "it passes without faults; these are the fewest that show it";
+        let _ = writeln!(out, "faults: {} ({text})", in_line(&case.faults));
+    }
+    let _ = writeln!(out, "look closer: wfhost test {} --case {name}{faults} --trace", printable(&file));
     out
 }
 
