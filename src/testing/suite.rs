@@ -88,6 +88,13 @@ pub fn case_file_of(workflow: &Path) -> PathBuf {
     workflow.with_file_name(format!("{name}{CASE_FILE_END}"))
 }
 
+/// Whether a file is one of cases, by its name.
+#[must_use]
+pub fn is_case_file(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.ends_with(CASE_FILE_END) || name.ends_with(".test.yml")
+}
+
 impl Suite {
     /// Reads a case file and loads its workflow. A host without workers of its own suffices:
     /// [`HostBuilder::workers`](crate::host::HostBuilder::workers) with 1.

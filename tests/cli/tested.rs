@@ -246,6 +246,11 @@ fn cases_are_listed_filtered_and_named() {
     assert!(!said.contains("ok     one") && code == Some(0), "{said}");
     let (said, code) = says(&["--case", "oen"]);
     assert!(said.contains("did you mean `one`?") && code == Some(2), "{said}");
+    // `validate` takes both kinds of files.
+    let mut validate = super::command(&["validate", "flow.yaml", "flow.test.yaml"]);
+    let validated = validate.current_dir(folder.path()).output().unwrap();
+    let text = String::from_utf8(validated.stdout).unwrap() + &String::from_utf8(validated.stderr).unwrap();
+    assert!(text.contains("flow.yaml: valid, 1 step\nflow.test.yaml: valid, tests\n"), "{text}");
     let (said, code) = says(&["other.yaml"]);
     assert!(said.contains("there is no file other.yaml") && code == Some(2), "{said}");
     let (said, code) = says(&["guests"]);

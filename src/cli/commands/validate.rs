@@ -8,8 +8,9 @@ use crate::cli::report::error::UserError;
 use crate::cli::report::findings::{Findings, Format, print_findings};
 use crate::cli::report::warnings::plan_warnings;
 use crate::cli::terminal::{Terminal, in_line, print_json, say};
-use crate::host::{LoadError, Workflow};
+use crate::host::{Host, LoadError, Workflow};
 use crate::process::Problem;
+use crate::testing::suite::{Suite, SuiteError, is_case_file};
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -62,7 +63,7 @@ pub(in crate::cli) fn validate(command: &Arguments, terminal: Terminal) -> anyho
     let mut findings = Vec::new();
     let mut is_good = true;
     for file in &command.files {
-        let loaded = load_file(&host, file);
+        let loaded = load(&host, file);
         is_good &= loaded.is_ok();
         match (loaded, format) {
             (Ok(workflow), Format::Text) => say_valid(file, &workflow, terminal),
@@ -83,6 +84,21 @@ pub(in crate::cli) fn validate(command: &Arguments, terminal: Terminal) -> anyho
     Ok(if is_good { Exit::Success } else { Exit::Usage })
 }
 
+/// Loads a workflow file, or a file of cases with its workflow.
+fn load(host: &Host, file: &Path) -> Result<Workflow, LoadError> {
+    if !is_case_file(file) {
+        return load_file(host, file);
+    }
+    match Suite::load(host, file) {
+        Ok(suite) => Ok(suite.workflow().clone()),
+        Err(SuiteError::Load(error)) => Err(error),
+        Err(SuiteError::Cases(problems)) => Err(LoadError::Definition(problems)),
+        Err(SuiteError::NoWorkflow { expected, .. }) => {
+            Err(LoadError::Read { path: expected, source: std::io::ErrorKind::NotFound.into() })
+        }
+    }
+}
+
 /// The warnings about a valid file, a sentence each.
 fn warnings(file: &Path, workflow: &Workflow) -> Vec<String> {
     let undescribed = workflow.undescribed().map(|(source, problem): (&str, &Problem)| {
@@ -99,7 +115,8 @@ fn say_valid(file: &Path, workflow: &Workflow, terminal: Terminal) {
     }
     let steps = workflow.plan().nodes.len();
     let plural = if steps == 1 { "" } else { "s" };
-    say(&format!("{}: {}, {steps} step{plural}", file.display(), terminal.paint("32", "valid")));
+    let what = if is_case_file(file) { "tests".to_owned() } else { format!("{steps} step{plural}") };
+    say(&format!("{}: {}, {what}", file.display(), terminal.paint("32", "valid")));
 }
 
 /// A file that is valid, with its warnings as sentences or as objects.

@@ -29,28 +29,32 @@ const PATHS_MAX: usize = 100_000;
 
 /// The paths of all steps, without items. A workflow that runs itself is entered once.
 pub(crate) fn paths(plan: &Plan) -> BTreeSet<String> {
-    let mut all = Paths { plan, within: Vec::new(), paths: BTreeSet::new() };
+    let mut all = Paths { plan, within: Vec::new(), found: BTreeSet::new() };
     all.add(&plan.nodes, "");
-    all.paths
+    for (occasion, block) in &plan.on {
+        all.add(&block.nodes, &format!("{}.", occasion.path()));
+    }
+    all.found
 }
 
 struct Paths<'a> {
     plan: &'a Plan,
     /// The workflows of other files that the current one is within.
     within: Vec<&'a Arc<ChildWorkflow>>,
-    paths: BTreeSet<String>,
+    found: BTreeSet<String>,
 }
 
 impl<'a> Paths<'a> {
     fn add(&mut self, nodes: &'a [Arc<Node>], prefix: &str) {
         for node in nodes {
-            if self.paths.len() >= PATHS_MAX {
+            if self.found.len() >= PATHS_MAX {
                 return;
             }
             let path = format!("{prefix}{}", node.id);
-            self.paths.insert(path.clone());
+            self.found.insert(path.clone());
             let inner = format!("{path}.");
-            node.action.blocks().for_each(|block| self.add(&block.nodes, &inner));
+            let undo = node.compensate.iter().map(|undo| &undo.block);
+            node.action.blocks().chain(undo).for_each(|block| self.add(&block.nodes, &inner));
             if let Some(child) = self.plan.workflow_of(&node.action)
                 && !self.within.iter().any(|one| Arc::ptr_eq(one, child))
             {

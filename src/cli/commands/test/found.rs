@@ -1,7 +1,7 @@
 //! The case files that arguments mean.
 
 use crate::cli::report::error::{UserError, kind};
-use crate::testing::suite::{CASE_FILE_END, Suite, case_file_of};
+use crate::testing::suite::{CASE_FILE_END, Suite, case_file_of, is_case_file};
 use crate::workflow::diagnostics::closest;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -44,11 +44,6 @@ pub(super) fn case_files(arguments: &[PathBuf]) -> Result<Vec<PathBuf>, UserErro
     let mut seen = BTreeSet::new();
     files.retain(|file| seen.insert(file.clone()));
     Ok(files)
-}
-
-fn is_case_file(path: &Path) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.ends_with(CASE_FILE_END) || name.ends_with(".test.yml")
 }
 
 /// Adds the case files in a folder, in the order of their names. Links to folders are not followed.
