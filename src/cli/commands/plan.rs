@@ -220,6 +220,18 @@ fn describe_input(input: &Input) -> String {
     text
 }
 
+/// Which outcomes of its dependencies let a step start, unless all must have succeeded.
+fn when(when: When) -> Option<&'static str> {
+    match when {
+        When::Succeeded => None,
+        When::Failed => Some("when one of them failed"),
+        When::Unreached => Some("when one of them was not reached"),
+        When::FailedOrUnreached => Some("when one of them failed or was not reached"),
+        When::Done => Some("when they have ended, whatever their status"),
+        When::Any => Some("when one of them succeeded"),
+    }
+}
+
 /// The action of a step, then all that affects it, a line each.
 fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
     let mut lines = vec![match &node.action {
@@ -250,14 +262,7 @@ fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
         let needs: Vec<&str> = node.needs.iter().map(|&need| &*nodes[need].id).collect();
         lines.push(format!("needs {}", needs.join(", ")));
     }
-    match node.when {
-        When::Succeeded => {}
-        When::Failed => lines.push("when one of them failed".to_owned()),
-        When::Unreached => lines.push("when one of them was not reached".to_owned()),
-        When::FailedOrUnreached => lines.push("when one of them failed or was not reached".to_owned()),
-        When::Done => lines.push("when they have ended, whatever their status".to_owned()),
-        When::Any => lines.push("when one of them succeeded".to_owned()),
-    }
+    lines.extend(when(node.when).map(str::to_owned));
     if let Some(condition) = &node.condition {
         lines.push(format!("if {}", shown(condition)));
     }

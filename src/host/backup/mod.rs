@@ -3,9 +3,9 @@
 //! A backup is a folder with `journal.db`, `components`, `blobs` and `backup.json`, which names the
 //! others with their digests and is written last: a folder without it is no backup. The journal is
 //! copied at one moment. What else belongs to it is copied so that nothing of that moment is
-//! missing: snapshots before it, since a snapshot of a later step would belong to another future, and
-//! components and blobs before and after it, since a run that is removed takes its own along, and a
-//! run that begins brings its own.
+//! missing: snapshots before it, since a snapshot of a later step would belong to another future,
+//! and components and blobs before and after it, since a run that is removed takes its own along,
+//! and a run that begins brings its own.
 //!
 //! - **I1** No host owns a run of a backup.
 //! - **I2** `backup.json` is there only when all that it names is on disk.

@@ -194,8 +194,8 @@ impl Projection {
         self.state().is_some_and(|state| state.names.contains_key(name) || state.signals.is_awaited(name))
     }
 
-    /// The signals that calls wait for, those of the calls that have waited longest first. A call that
-    /// waits for one of several is listed with each.
+    /// The signals that calls wait for, those of the calls that have waited longest first. A call
+    /// that waits for one of several is listed with each.
     #[must_use]
     pub fn signal_waits(&self) -> Vec<SignalWait> {
         let mut waits: Vec<_> = self

@@ -12,8 +12,8 @@
 //! Arguments of the call are `{"name": …}`, and for the person who sends it `title`, `text` and the
 //! `schema` of what it carries. Its answer is what the signal carries.
 //!
-//! A call that waits for one of several has `{"any": [ {"name": …}, … ]}`; the first of them that is
-//! retained, or comes, is its answer: `{"name": …, "body": …}`. No other one is taken.
+//! A call that waits for one of several has `{"any": [ {"name": …}, … ]}`; the first of them that
+//! is retained, or comes, is its answer: `{"name": …, "body": …}`. No other one is taken.
 
 use super::config::RunConfig;
 use super::decide::{NAME_BYTES_MAX, too_large};

@@ -62,6 +62,7 @@ mod after;
 mod blocks;
 mod cached;
 mod changes;
+mod node_ending;
 mod outcome;
 pub mod progress;
 mod repeat;

@@ -114,7 +114,8 @@ impl Action {
         matches!(self, Self::Steps(_) | Self::Switch(_) | Self::Workflow { .. } | Self::All(_))
     }
 
-    /// The lists of steps within it that are in the same file; [`Plan::blocks_of`](super::Plan::blocks_of) has all.
+    /// The lists of steps within it that are in the same file;
+    /// [`Plan::blocks_of`](super::Plan::blocks_of) has all.
     pub fn blocks(&self) -> impl Iterator<Item = &Arc<Block>> {
         let (one, cases) = match self {
             Self::Steps(block) | Self::All(block) => (Some(block), &[][..]),

@@ -5,6 +5,7 @@ mod after;
 mod blocks;
 mod bounds;
 mod children;
+mod drawn;
 mod failures;
 mod properties;
 mod reference;
