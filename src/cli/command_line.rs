@@ -4,8 +4,9 @@ use super::args::server;
 use super::args::settings::{Settings, Unset};
 use super::commands::{
     backup, build, cache, cancel, check, deploy, dev, doctor, engine, example, fmt, fork, graph, history, inbox,
-    inspect, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume, retry, rm,
-    run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify, workflow,
+    inspect, lock, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume,
+    retry, rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify,
+    workflow,
 };
 use super::report::error::{UserError, kind};
 use super::terminal::Colour;
@@ -121,6 +122,8 @@ pub(in crate::cli) enum Command {
     Test(test::Arguments),
     /// Check workflow files and show every problem with its position.
     Validate(validate::Arguments),
+    /// Write down what workflows consist of, so that nothing else is run: wfhost.lock.
+    Lock(lock::Arguments),
     /// Show what a run would do: order, grants, digests.
     Plan(plan::Arguments),
     /// Format workflow files.
@@ -243,6 +246,7 @@ impl Command {
             | Self::Lsp(lsp::Arguments { cache, .. })
             | Self::Fmt(fmt::Arguments { cache, .. })
             | Self::Plan(plan::Arguments { cache, .. })
+            | Self::Lock(lock::Arguments { cache, .. })
             | Self::Graph(graph::Arguments { cache, .. })
             | Self::Build(build::Arguments { cache, .. })
             | Self::Engine(engine::Arguments { cache, .. })

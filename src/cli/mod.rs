@@ -23,9 +23,9 @@ use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
     backup, build, cache, cancel, check, completions, deploy, dev, doctor, engine, example, fmt, fork, graph, history,
-    inbox, inspect, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume,
-    retry, rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify,
-    workflow,
+    inbox, inspect, lock, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore,
+    resume, retry, rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate,
+    verify, workflow,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -79,6 +79,7 @@ pub fn main() -> ExitCode {
         Command::Backup(command) => reported(backup::backup(&command, terminal), command.json, terminal),
         Command::Restore(command) => reported(restore::restore(&command, terminal), command.json, terminal),
         Command::Validate(command) => validate::validate(&command, terminal),
+        Command::Lock(command) => reported(lock::lock(&command, terminal), command.json, terminal),
         Command::Plan(command) => plan::plan(&command, terminal),
         Command::Fmt(command) => fmt::fmt(&command, terminal),
         Command::Lsp(command) => lsp::lsp(&command),

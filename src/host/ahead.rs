@@ -63,6 +63,15 @@ pub(super) struct Ready {
     pub(super) component: Runnable,
     pub(super) hash: blake3::Hash,
     pub(super) bytes: Bytes,
+    /// The digest of its manifest, if it was pulled from a registry.
+    pub(super) pulled: Option<String>,
+}
+
+impl Ready {
+    /// Its digest in a lock.
+    pub(super) fn digest(&self) -> String {
+        self.pulled.clone().unwrap_or_else(|| format!("blake3:{}", self.hash.to_hex()))
+    }
 }
 
 /// A message and a hint.
@@ -121,13 +130,16 @@ impl Shared {
         location: ComponentLocation,
         cancellation: &Cancellation,
     ) -> Result<Ready, Refusal> {
-        let ComponentLocation { path, bytes, name, is_other, .. } = location;
+        let ComponentLocation { path, bytes, name, is_other, pinned, .. } = location;
         // If the caller has named another file, the message names it, and what it replaces.
         let about =
             |message: String| if is_other { format!("{message} (in the place of `{source}`)") } else { message };
-        let bytes = match bytes {
-            None if source.starts_with(oci::SCHEME) && !is_other => Some(self.pull(source, cancellation)?),
-            bytes => bytes,
+        let (bytes, pulled) = match bytes {
+            None if source.starts_with(oci::SCHEME) && !is_other => {
+                let oci::Pulled { bytes, digest } = self.pull(source, pinned.as_deref(), cancellation)?;
+                (Some(bytes), Some(digest))
+            }
+            bytes => (bytes, None),
         };
         let read = || component_file::read(&path).map(Bytes::from);
         let bytes = bytes.map_or_else(read, Ok).map_err(|error| {
@@ -146,7 +158,7 @@ impl Shared {
             let (message, hint) = component_file::explain(&name, &bytes, &error);
             (about(message), Some(hint))
         })?;
-        Ok(Ready { component, hash, bytes })
+        Ok(Ready { component, hash, bytes, pulled })
     }
 
     /// Loads the program of these bytes. Returns it with their hash.
@@ -163,11 +175,15 @@ impl Shared {
         Ok((loaded?, blake3::hash(bytes)))
     }
 
-    /// Pulls a component from its registry.
-    fn pull(&self, source: &str, cancellation: &Cancellation) -> Result<Bytes, Refusal> {
+    /// Pulls a component from its registry: what a lock pins its tag to, unless it has a digest.
+    fn pull(&self, source: &str, pinned: Option<&str>, cancellation: &Cancellation) -> Result<oci::Pulled, Refusal> {
         let reference: oci::Reference =
             source.parse().map_err(|error: oci::ReferenceError| (format!("`{source}`: {error}"), Some(error.hint)))?;
+        let reference = match pinned.filter(|_| reference.digest().is_none()) {
+            Some(digest) => reference.pinned(digest),
+            None => reference,
+        };
         let pulled = self.registries.pull(&reference, &|| cancellation.is_cancelled());
-        pulled.map(|pulled| pulled.bytes).map_err(|error| (error.message, error.hint))
+        pulled.map_err(|error| (error.message, error.hint))
     }
 }

@@ -44,6 +44,7 @@ pub struct HostBuilder {
     watcher: Option<Arc<dyn StorageWatcher>>,
     compiling: Option<CompileWatcher>,
     retains: bool,
+    locking: super::Locking,
     parking: crate::run::ParkingPolicy,
     journal_bytes_max: Option<u64>,
     held_bytes_max: Option<u64>,
@@ -180,6 +181,14 @@ impl HostBuilder {
         self
     }
 
+    /// Sets what is done with the lock beside a workflow file that is loaded; default: what differs
+    /// from it is refused.
+    #[must_use]
+    pub fn locking(mut self, locking: super::Locking) -> Self {
+        self.locking = locking;
+        self
+    }
+
     /// Sets how long runs stay in the folder of durable runs after their end; default: for ever.
     /// A thread of the host removes them, which opens the folder at once.
     #[must_use]
@@ -288,6 +297,7 @@ impl HostBuilder {
             addresses,
             compiling: self.compiling,
             retains: self.retains,
+            locking: self.locking,
             kernel,
             scheduler: Mutex::new(Some(scheduler)),
             port,

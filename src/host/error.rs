@@ -49,6 +49,14 @@ pub enum LoadError {
     /// The caller cancelled it.
     #[error("loading was cancelled")]
     Cancelled,
+    /// The workflow has to be locked, and there is no lock.
+    #[error("there is no {}, and the workflow has to be locked", lock.display())]
+    NotLocked {
+        /// The lock that there would be.
+        lock: PathBuf,
+        /// The workflow's file.
+        workflow: PathBuf,
+    },
     /// The inputs are not what the workflow declares: a JSON Pointer and a sentence for each
     /// violation.
     #[error("the inputs do not fit: {}", .0.iter().map(|(at, what)| format!("{at} {what}")).collect::<Vec<_>>().join("; "))]

@@ -30,6 +30,7 @@ mod groups;
 mod handler_catalog;
 mod inbox;
 mod load;
+mod lock;
 mod manifest;
 mod outcome;
 mod places;
@@ -70,6 +71,7 @@ pub use handler_catalog::HandlerCatalog;
 #[cfg(feature = "cli")]
 pub(crate) use load::stored_line;
 pub use load::{ChangedScript, CompileNotice, Workflow};
+pub use lock::{LOCK_FILE, LockDifference, LockFile, LockedKind, LockedParts, Locking};
 pub use manifest::{DeployedVersion, RunManifest, StartNotes};
 pub use outcome::{Outcome, Status};
 pub use processes::{Place, RunProcess, RunProcesses};
@@ -140,6 +142,8 @@ struct Shared {
     compiling: Option<builder::CompileWatcher>,
     /// The bytes of components are kept although there is no folder for them.
     retains: bool,
+    /// What is done with the locks of workflow files.
+    locking: Locking,
     /// Compiled components by the digest of their bytes.
     components: Mutex<BTreeMap<[u8; 32], Component>>,
     /// Translations of sources, by a digest of each and of the engine.

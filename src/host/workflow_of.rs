@@ -70,6 +70,7 @@ impl Host {
             bytes: stored.get(source).cloned(),
             name: source.to_owned(),
             is_other: false,
+            pinned: None,
         };
         self.parse_where(file, source, &find)
     }
@@ -159,6 +160,7 @@ impl Host {
                 bytes: stored.get(source).cloned(),
                 name: other.map_or_else(|| source.to_owned(), |other| other.display().to_string()),
                 is_other: other.is_some(),
+                pinned: None,
             }
         };
         self.parse_where(file, source, &find)

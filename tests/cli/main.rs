@@ -24,6 +24,7 @@ mod grouped;
 mod guarded;
 mod inbox;
 mod kept;
+mod locked;
 mod orphaned;
 mod registry;
 mod remote;

@@ -118,6 +118,37 @@ fn a_component_is_pushed_pulled_pinned_and_kept() {
 }
 
 #[test]
+fn a_lock_names_what_a_tag_is_wherever_it_moves() {
+    let Some(registry) = Registry::start("") else { return };
+    let (world, credentials) = (World::new(""), registry.credentials(ANN));
+    let tag = format!("oci://{}/team/greeter:1.0", registry.host);
+    stdout(&with(&world, &credentials, &["push", &hello(), &tag]));
+    let flow = "steps: [{ id: a, uses: \"TAG\", with: { name: Ann } }]\noutputs: { a: \"${ .steps.a.output }\" }";
+    std::fs::write(&world.file, flow.replace("TAG", &tag)).unwrap();
+    stdout(&with(&world, &credentials, &["lock", &world.file]));
+    // The tag moves to another component.
+    let other = root().join("guests/built/wordcount.wasm").display().to_string();
+    stdout(&with(&world, &credentials, &["push", &other, &tag]));
+    let ran = with(&world, &credentials, &["run", "--quiet", "--locked", &world.file]);
+    assert!(stdout(&ran).contains("Hello, Ann!"), "{}", transcript(&ran));
+    stdout(&with(&world, &credentials, &["lock", "--check", &world.file]));
+    // A lock that is written anew has what the tag is now.
+    let told = stdout(&with(&world, &credentials, &["lock", "--json", &world.file]));
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    let difference = &told[0]["differences"][0];
+    assert!(difference["found"] != difference["locked"] && difference["name"] == tag.as_str(), "{told}");
+    // A digest in the file that is not that of the lock.
+    let locked = difference["locked"].as_str().unwrap();
+    std::fs::write(&world.file, flow.replace("TAG", &format!("{tag}@{locked}"))).unwrap();
+    stdout(&with(&world, &credentials, &["lock", &world.file]));
+    let lock = world.file.replace("flow.yaml", "wfhost.lock");
+    let text = std::fs::read_to_string(&lock).unwrap();
+    std::fs::write(&lock, text.replace(&format!(": {locked}"), &format!(": sha256:{}", "0".repeat(64)))).unwrap();
+    let refused = String::from_utf8(with(&world, &credentials, &["validate", &world.file]).stderr).unwrap();
+    assert!(refused.contains("is not what wfhost.lock has") && refused.contains(locked), "{refused}");
+}
+
+#[test]
 fn credentials_that_are_missing_or_wrong_are_told() {
     let Some(registry) = Registry::start("auth: { htpasswd: { realm: test, path: \"{}/passwords\" } }") else { return };
     let world = World::new("");

@@ -5,6 +5,7 @@ use crate::cli::args::http::Server;
 use crate::cli::args::server::ServerArguments;
 use crate::cli::args::workflow::{NO_SLOTS, load_file};
 use crate::cli::commands::deploying::{Deployment, send};
+use crate::cli::commands::lock::LockArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::compiling::say_compiling;
 use crate::cli::report::error::{CommandError, UserError, kind};
@@ -50,6 +51,8 @@ pub(in crate::cli) struct Arguments {
     #[arg(long)]
     pub(in crate::cli) json: bool,
     #[command(flatten)]
+    lock: LockArguments,
+    #[command(flatten)]
     server: ServerArguments,
     #[command(flatten)]
     pub(in crate::cli) cache: CacheArguments,
@@ -62,7 +65,7 @@ pub(in crate::cli) fn deploy(command: &Arguments, terminal: Terminal) -> Result<
     }
     let server = command.server.open()?;
     let builder = command.cache.builder(NO_SLOTS).workers(1).on_compile(say_compiling(command.json));
-    let host = builder.retain_components().build().map_err(UserError::from)?;
+    let host = builder.retain_components().locking(command.lock.locking()).build().map_err(UserError::from)?;
     let mut workflows = Vec::new();
     for file in &files {
         let workflow = load_file(&host, file).map_err(UserError::from)?;

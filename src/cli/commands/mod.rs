@@ -21,6 +21,7 @@ pub(in crate::cli) mod graph;
 pub(in crate::cli) mod history;
 pub(in crate::cli) mod inbox;
 pub(in crate::cli) mod inspect;
+pub(in crate::cli) mod lock;
 pub(in crate::cli) mod login;
 pub(in crate::cli) mod logs;
 pub(in crate::cli) mod ls;

@@ -2,6 +2,7 @@
 
 use crate::cli::args::host::CacheArguments;
 use crate::cli::args::workflow::{NO_SLOTS, load_file};
+use crate::cli::commands::lock::LockArguments;
 use crate::cli::exit::Exit;
 use crate::cli::report::compiling::say_compiling;
 use crate::cli::report::error::UserError;
@@ -52,13 +53,16 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Text, conflicts_with = "json")]
     pub(in crate::cli) format: Format,
     #[command(flatten)]
+    lock: LockArguments,
+    #[command(flatten)]
     pub(in crate::cli) cache: CacheArguments,
 }
 
 pub(in crate::cli) fn validate(command: &Arguments, terminal: Terminal) -> anyhow::Result<Exit> {
     let format = if command.json { Format::Json } else { command.format };
     let quiet = format != Format::Text;
-    let host = command.cache.builder(NO_SLOTS).workers(1).on_compile(say_compiling(quiet)).build()?;
+    let builder = command.cache.builder(NO_SLOTS).workers(1).on_compile(say_compiling(quiet));
+    let host = builder.locking(command.lock.locking()).build()?;
     let mut files: Vec<Value> = Vec::new();
     let mut findings = Vec::new();
     let mut is_good = true;

@@ -197,6 +197,9 @@ impl From<LoadError> for UserError {
                 Self::new(kind::UNREADABLE, title).hint(format!("the path is relative to {folder}"))
             }
             LoadError::Read { .. } => Self::new(kind::UNREADABLE, title),
+            LoadError::NotLocked { workflow, .. } => {
+                Self::new(kind::BAD_DEFINITION, title).hint(format!("write it: wfhost lock {}", workflow.display()))
+            }
             LoadError::Journal(error) => {
                 let error = Self::from(error);
                 let durability = "--durability none runs it without a journal";

@@ -10,6 +10,7 @@ pub(crate) use changed::stored_line;
 use super::ahead::{Ahead, Ready, Runnable};
 use super::children::{self, CHILD};
 use super::folders::{Content, FOLDERS};
+use super::lock::{LockInUse, LockedKind, LockedParts, Locking};
 use super::script::{self, Bundle, Folder, LoadedScript, Origin};
 use super::{HandlerCatalog, Host, LoadError, Shared, workflow_file};
 use crate::guest::{COMPONENT_BYTES_MAX, Cancellation, Component, ScriptForm, ScriptSource};
@@ -40,6 +41,8 @@ pub struct Workflow {
     scripts: Arc<BTreeMap<String, Script>>,
     /// The files that its steps run, by their paths.
     pub(super) children: Arc<BTreeMap<String, Source>>,
+    /// What it consists of besides its own file.
+    pub(super) parts: Arc<LockedParts>,
 }
 
 /// A script, and where it is in the workflow file if it is written there.
@@ -158,11 +161,24 @@ impl Host {
     /// # Errors
     /// As [`Self::load`]; also fails if it was cancelled.
     pub fn load_until(&self, path: impl AsRef<Path>, cancellation: &Cancellation) -> Result<Workflow, LoadError> {
-        let path = path.as_ref();
+        self.load_by(path.as_ref(), self.shared.locking, cancellation)
+    }
+
+    /// As [`Self::load_until`], with this use of the lock beside the file.
+    pub(super) fn load_by(
+        &self,
+        path: &Path,
+        locking: Locking,
+        cancellation: &Cancellation,
+    ) -> Result<Workflow, LoadError> {
         let text = workflow_file::read(path)?;
+        let lock = LockInUse::of(path, locking)?;
         let folder = path.parent().unwrap_or(Path::new("."));
-        let find = |source: &str| ComponentLocation::of(folder, source);
-        self.parse_until(&path.to_string_lossy(), &text, &find, cancellation)
+        let find = |source: &str| ComponentLocation {
+            pinned: lock.pinned(source).filter(|_| source.starts_with(crate::oci::SCHEME)),
+            ..ComponentLocation::of(folder, source)
+        };
+        self.parse_until(&path.to_string_lossy(), &text, (&find, &lock), cancellation)
     }
 
     /// Loads a script file. It imports from its own folder.
@@ -212,14 +228,14 @@ impl Host {
         text: &str,
         find: &dyn Fn(&str) -> ComponentLocation,
     ) -> Result<Workflow, LoadError> {
-        self.parse_until(name, text, find, &Cancellation::new())
+        self.parse_until(name, text, (find, &LockInUse::none()), &Cancellation::new())
     }
 
     fn parse_until(
         &self,
         name: &str,
         text: &str,
-        find: &dyn Fn(&str) -> ComponentLocation,
+        (find, lock): (&dyn Fn(&str) -> ComponentLocation, &LockInUse),
         cancellation: &Cancellation,
     ) -> Result<Workflow, LoadError> {
         let source = Source::new(name, text);
@@ -235,6 +251,8 @@ impl Host {
             files: RefCell::default(),
             own: name,
             children: RefCell::default(),
+            lock,
+            parts: RefCell::default(),
         };
         let plan = plan::load(&source, &self.shared.jq, &loader);
         // A component that was cancelled is no problem of the file.
@@ -245,6 +263,7 @@ impl Host {
         let (found, files) = (loader.found.into_inner(), Arc::new(loader.files.into_inner()));
         let scripts = Arc::new(loader.scripts.into_inner());
         let children = Arc::new(loader.children.into_inner());
+        let parts = Arc::new(loader.parts.into_inner());
         let programs = plan
             .components
             .iter()
@@ -252,7 +271,7 @@ impl Host {
             .collect();
         let plan = Arc::new(plan);
         let root = Arc::new(WorkflowProgram::new(Arc::clone(&plan), Arc::clone(&self.shared.jq)));
-        Ok(Workflow { source, plan, root, programs: Arc::new(programs), files, scripts, children })
+        Ok(Workflow { source, plan, root, programs: Arc::new(programs), files, scripts, children, parts })
     }
 }
 
@@ -267,6 +286,8 @@ pub(super) struct ComponentLocation {
     pub(super) name: String,
     /// It replaces the component that the workflow names.
     pub(super) is_other: bool,
+    /// The digest of what its registry has, if that is known.
+    pub(super) pinned: Option<String>,
 }
 
 impl ComponentLocation {
@@ -278,6 +299,7 @@ impl ComponentLocation {
             bytes: None,
             name: source.to_owned(),
             is_other: false,
+            pinned: None,
         }
     }
 }
@@ -304,6 +326,9 @@ struct Loader<'a> {
     /// The name of the workflow's own file.
     own: &'a str,
     children: RefCell<BTreeMap<String, Source>>,
+    /// What the parts of the workflow are compared with.
+    lock: &'a LockInUse,
+    parts: RefCell<LockedParts>,
 }
 
 impl Loader<'_> {
@@ -328,7 +353,15 @@ impl Loader<'_> {
         }
         let other = location.is_other.then(|| location.name.clone());
         let ready = self.load(source, location)?;
+        self.part(LockedKind::Component, source, ready.digest())?;
         Ok(ResolvedComponent { name: other, ..self.add(source, source, ready) })
+    }
+
+    /// Notes a part of the workflow, and compares it with the lock.
+    fn part(&self, kind: LockedKind, name: &str, digest: String) -> Result<(), Unusable> {
+        let checked = self.lock.check(kind, name, &digest);
+        self.parts.borrow_mut().0.insert((kind, name.to_owned()), digest);
+        checked
     }
 
     /// Loads a component, if that has not been done.
@@ -339,7 +372,7 @@ impl Loader<'_> {
 
     /// Adds a component to what was found by its key; its bytes are those of the source.
     fn add(&self, key: &str, source: &str, ready: Ready) -> ResolvedComponent {
-        let Ready { component, hash, bytes } = ready;
+        let Ready { component, hash, bytes, .. } = ready;
         let digest = component.digest().to_string();
         // Without a description, a missing entry shows only when it is spawned.
         let described = component.describe();
@@ -402,7 +435,9 @@ impl Environment for Loader<'_> {
     }
 
     fn workflow(&self, path: &str) -> Result<Source, Unusable> {
-        Ok(self.child(path)?)
+        let source = self.child(path)?;
+        self.part(LockedKind::Workflow, path, format!("blake3:{}", blake3::hash(source.text().as_bytes()).to_hex()))?;
+        Ok(source)
     }
 
     fn handlers(&self) -> Option<&dyn Handlers> {

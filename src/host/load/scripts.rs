@@ -10,7 +10,7 @@ impl Loader<'_> {
         location: ComponentLocation,
         language: ScriptLanguage,
     ) -> Result<ResolvedComponent, Unusable> {
-        let ComponentLocation { path, folder, bytes, name, is_other } = location;
+        let ComponentLocation { path, folder, bytes, name, is_other, .. } = location;
         let loaded = match bytes {
             Some(bytes) => self.stored(source, &bytes)?,
             None => {
@@ -21,7 +21,7 @@ impl Loader<'_> {
                 self.host.script(Origin { main, language, folder: Ok(folder) }, self.cancellation)?
             }
         };
-        Ok(ResolvedComponent { name: is_other.then_some(name), ..self.add_script(source, loaded, None) })
+        Ok(ResolvedComponent { name: is_other.then_some(name), ..self.add_script(source, loaded, None)? })
     }
 
     /// Loads a script in the workflow file, or what was stored of it.
@@ -43,7 +43,7 @@ impl Loader<'_> {
                 self.host.script(Origin { main, language: script.language, folder }, self.cancellation)?
             }
         };
-        Ok(self.add_script(source, loaded, Some(script.clone())))
+        self.add_script(source, loaded, Some(script.clone()))
     }
 
     /// Loads a script as it was stored with a run.
@@ -56,8 +56,17 @@ impl Loader<'_> {
     }
 
     /// Adds a script to what was found.
-    fn add_script(&self, source: &str, loaded: LoadedScript, inline: Option<InlineScript>) -> ResolvedComponent {
+    fn add_script(
+        &self,
+        source: &str,
+        loaded: LoadedScript,
+        inline: Option<InlineScript>,
+    ) -> Result<ResolvedComponent, Unusable> {
         let LoadedScript { component, bundle, engine } = loaded;
+        let digest = |text: &str| format!("blake3:{}", blake3::hash(text.as_bytes()).to_hex());
+        let parts: Vec<Result<(), Unusable>> =
+            bundle.modules().map(|(path, text)| self.part(LockedKind::Script, path, digest(text))).collect();
+        parts.into_iter().collect::<Result<(), Unusable>>()?;
         let digest = component.digest().to_string();
         let described = component.describe();
         let undescribed = described.as_ref().err().cloned();
@@ -73,7 +82,7 @@ impl Loader<'_> {
         files.entry(bundle.engine_file()).or_insert_with(|| file(engine, None));
         let content = Some(bundle.content());
         self.scripts.borrow_mut().insert(source.to_owned(), (bundle, inline));
-        ResolvedComponent { digest: Some(digest), entries, name: None, content, input: None }
+        Ok(ResolvedComponent { digest: Some(digest), entries, name: None, content, input: None })
     }
 }
 
@@ -90,6 +99,8 @@ impl Loader<'_> {
         }
         let (other, root) = (location.is_other.then(|| location.name.clone()), location.folder.clone());
         let ready = self.load(&source.value, location).map_err(|why| (why, source.span))?;
+        let digest = ready.digest();
+        self.part(LockedKind::Component, &source.value, digest).map_err(|why| (why, source.span))?;
         let Runnable::Command(command) = &ready.component else {
             return Err(refuse(only, declared.folders[0].0.span));
         };
@@ -111,6 +122,8 @@ impl Loader<'_> {
         }
         let granted = content.granted().map_err(|why| refuse(&why, source.span))?;
         let hash = blake3::hash(&bytes);
+        let digest = format!("blake3:{}", hash.to_hex());
+        self.part(LockedKind::Folders, &key, digest).map_err(|why| (why, declared.folders[0].1.span))?;
         let component = Runnable::Command(command.granted(granted, &hash));
         let resolved = self.add(&key, &source.value, Ready { component, ..ready });
         let file = ComponentFile {

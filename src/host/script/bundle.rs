@@ -58,6 +58,12 @@ impl Bundle {
         self.sources.iter().map(|entry| entry.source.path.as_str())
     }
 
+    /// The files that it consists of, with their texts as people wrote them.
+    pub(crate) fn modules(&self) -> impl Iterator<Item = (&str, &str)> {
+        let modules = self.sources.iter().filter(|entry| entry.source.form == ScriptForm::Module);
+        modules.map(|entry| (entry.source.path.as_str(), entry.written.as_deref().unwrap_or(&entry.source.text)))
+    }
+
     /// Bytes of all sources.
     pub(crate) fn bytes(&self) -> usize {
         self.sources.iter().map(|entry| entry.source.text.len()).sum()

@@ -81,7 +81,7 @@ fn read(output: ChildStdout) -> String {
 fn as_run(words: &[OsString]) -> Vec<OsString> {
     let mut run = words.to_vec();
     if let Some(at) = run.iter().position(|word| word == "dev") {
-        run.splice(at..=at, ["run", "--durability", "none"].map(OsString::from));
+        run.splice(at..=at, ["run", "--durability", "none", "--unlocked"].map(OsString::from));
     }
     run
 }
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn the_words_are_those_of_a_run_that_is_not_stored() {
         let words = ["--color", "never", "dev", "dev.yaml", "-i", "dev=1"].map(OsString::from);
-        let expected = ["--color", "never", "run", "--durability", "none", "dev.yaml", "-i", "dev=1"];
+        let expected = ["--color", "never", "run", "--durability", "none", "--unlocked", "dev.yaml", "-i", "dev=1"];
         assert_eq!(as_run(&words), expected.map(OsString::from));
     }
 }

@@ -12,6 +12,7 @@ use crate::cli::args::uploads::Uploads;
 use crate::cli::args::workflow::load_file;
 use crate::cli::args::{inputs, values};
 use crate::cli::commands::launch::{ANNOUNCE_WAIT_MAX, belongs_to_another_host, note_queued};
+use crate::cli::commands::lock::LockArguments;
 use crate::cli::commands::run::existing::ExistingRun;
 use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
@@ -108,6 +109,8 @@ pub(in crate::cli) struct Arguments {
     #[arg(long, value_enum, value_name = "WHAT")]
     pub(in crate::cli) durability: Option<DurabilityChoice>,
     #[command(flatten)]
+    pub(in crate::cli) lock: LockArguments,
+    #[command(flatten)]
     pub(in crate::cli) target: TargetArguments,
     #[command(flatten)]
     pub(in crate::cli) host: HostArguments,
@@ -151,6 +154,7 @@ pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Re
 fn prepare(command: &Arguments, session: &mut Session) -> Result<(Host, Workflow), UserError> {
     let mut warnings = Warnings::new();
     let mut builder = command.host.host(processors()).on_storage(session.storage()).on_compile(session.compiling());
+    builder = builder.locking(command.lock.locking());
     if command.durability != Some(DurabilityChoice::None) {
         match command.target.data.folder() {
             Some(folder) => builder = builder.data(folder),

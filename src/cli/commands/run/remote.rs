@@ -30,7 +30,7 @@ pub(super) fn run(command: &Arguments, address: &ServerAddress, terminal: Termin
     let file = is_file(&command.file);
     let host = file.then(|| {
         let builder = command.host.host(1).on_compile(say_compiling(command.json || command.quiet));
-        builder.retain_components().build().map_err(UserError::from)
+        builder.retain_components().locking(command.lock.locking()).build().map_err(UserError::from)
     });
     let host = host.transpose()?;
     let workflow = host.as_ref().map(|host| load_file(host, &command.file).map_err(UserError::from)).transpose()?;
