@@ -234,30 +234,7 @@ fn when(when: When) -> Option<&'static str> {
 
 /// The action of a step, then all that affects it, a line each.
 fn step(plan: &Plan, nodes: &[Arc<Node>], node: &Node) -> Vec<String> {
-    let mut lines = vec![match &node.action {
-        Action::Uses { .. } if node.action.key() == "script" => "script".to_owned(),
-        Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
-        Action::Call { handler, .. } => format!("call {handler}"),
-        Action::Wait(value) => format!("wait {}", shown(value)),
-        Action::Until(value) => format!("wait until {}", shown(value)),
-        Action::Signal { name, timeout: None, .. } => format!("wait for signal {}", shown(name)),
-        Action::Signal { name, timeout: Some(timeout), .. } => {
-            format!("wait for signal {}, at most {}", shown(name), shown(timeout))
-        }
-        Action::Any { parts, timeout } => {
-            let names: Vec<&str> = parts.iter().map(|(name, _)| &**name).collect();
-            let most = timeout.as_ref().map_or_else(String::new, |timeout| format!(", at most {}", shown(timeout)));
-            format!("wait for the first of {}{most}", names.join(", "))
-        }
-        Action::All(block) => format!("wait for all of {}", names_of(block)),
-        Action::Set(value) => format!("set {}", shown(value)),
-        Action::Steps(block) if block.nodes.len() == 1 => "1 step".to_owned(),
-        Action::Steps(block) => format!("{} steps", block.nodes.len()),
-        Action::Switch(_) => "switch to the first case that applies".to_owned(),
-        Action::Workflow { .. } => {
-            format!("workflow {}", plan.workflow_of(&node.action).map_or("", |child| &child.file))
-        }
-    }];
+    let mut lines = vec![action(plan, node)];
     if !node.needs.is_empty() {
         let needs: Vec<&str> = node.needs.iter().map(|&need| &*nodes[need].id).collect();
         lines.push(format!("needs {}", needs.join(", ")));
@@ -307,6 +284,34 @@ fn add_bounds(node: &Node, lines: &mut Vec<String>) {
     if !node.secrets.is_empty() {
         let secrets: Vec<&str> = node.secrets.iter().map(|secret| &*secret.name).collect();
         lines.push(format!("may send the secrets {}", secrets.join(", ")));
+    }
+}
+
+/// The action of a step in a line.
+fn action(plan: &Plan, node: &Node) -> String {
+    match &node.action {
+        Action::Uses { .. } if node.action.key() == "script" => "script".to_owned(),
+        Action::Uses { component, entry, .. } => format!("uses {component}, entry {entry}"),
+        Action::Call { handler, .. } => format!("call {handler}"),
+        Action::Wait(value) => format!("wait {}", shown(value)),
+        Action::Until(value) => format!("wait until {}", shown(value)),
+        Action::Signal { name, timeout: None, .. } => format!("wait for signal {}", shown(name)),
+        Action::Signal { name, timeout: Some(timeout), .. } => {
+            format!("wait for signal {}, at most {}", shown(name), shown(timeout))
+        }
+        Action::Any { parts, timeout } => {
+            let names: Vec<&str> = parts.iter().map(|(name, _)| &**name).collect();
+            let most = timeout.as_ref().map_or_else(String::new, |timeout| format!(", at most {}", shown(timeout)));
+            format!("wait for the first of {}{most}", names.join(", "))
+        }
+        Action::All(block) => format!("wait for all of {}", names_of(block)),
+        Action::Set(value) => format!("set {}", shown(value)),
+        Action::Steps(block) if block.nodes.len() == 1 => "1 step".to_owned(),
+        Action::Steps(block) => format!("{} steps", block.nodes.len()),
+        Action::Switch(_) => "switch to the first case that applies".to_owned(),
+        Action::Workflow { .. } => {
+            format!("workflow {}", plan.workflow_of(&node.action).map_or("", |child| &child.file))
+        }
     }
 }
 
