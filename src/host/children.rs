@@ -41,8 +41,8 @@ pub(super) fn text(bytes: Vec<u8>) -> Result<String, String> {
         return Ok(String::from_utf8_lossy(&bytes).into_owned());
     }
     String::from_utf8(bytes).map_err(|error| {
-        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let before = String::from_utf8_lossy(&error.as_bytes()[..error.utf8_error().valid_up_to()]);
+        let line = before.matches('\n').count() + 1;
         format!("it is not UTF-8, in line {line}: save it as UTF-8")
     })
 }

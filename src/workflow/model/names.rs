@@ -6,6 +6,7 @@ use super::script::INLINE;
 use super::{NAMES_MAX, ScriptLanguage, Spanned};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Node, Span};
+use std::path::Path;
 
 /// Checks that references and idempotency keys can hold a name.
 pub(super) fn check_name(name: &str, span: Span, what: &str, problems: &mut Diagnostics) -> bool {
@@ -56,7 +57,8 @@ pub(super) fn check_source(path: &str, span: Span, problems: &mut Diagnostics) -
 pub(super) fn check_workflow_file(file: &Spanned<String>, problems: &mut Diagnostics) -> bool {
     let path = file.value.as_str();
     let refused = |message: String| Diagnostic::new("source", message, file.span);
-    let is_component = path.ends_with(".wasm") || ScriptLanguage::of(path).is_some();
+    let is_wasm = Path::new(path).extension().is_some_and(|ending| ending == "wasm");
+    let is_component = is_wasm || ScriptLanguage::of(path).is_some();
     let problem = if path.contains("${") {
         refused("a workflow cannot be chosen by an expression: it must be known before anything runs".to_owned())
             .hint("use one step for each workflow, each with an `if`, or a `switch`")

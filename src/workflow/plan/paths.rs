@@ -70,7 +70,9 @@ fn rebase_steps(steps: &mut [Step], folder: &str, declared: &[String]) {
             }
             Action::Steps(block) => rebase_steps(&mut block.steps, folder, declared),
             Action::Switch(cases) => {
-                cases.iter_mut().for_each(|case| rebase_steps(&mut case.block.steps, folder, declared));
+                for case in cases {
+                    rebase_steps(&mut case.block.steps, folder, declared);
+                }
             }
             _ => {}
         }
