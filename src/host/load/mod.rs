@@ -218,7 +218,8 @@ impl Host {
         folder: &Path,
         cancellation: &Cancellation,
     ) -> Result<Workflow, LoadError> {
-        self.parse_until(name, text, &|source| ComponentLocation::of(folder, source), cancellation)
+        let find = |source: &str| ComponentLocation::of(folder, source);
+        self.parse_until(name, text, (&find, &LockInUse::none()), cancellation)
     }
 
     /// Checks the text of a workflow; `find` locates its components.
