@@ -2,7 +2,8 @@
 
 use super::CallContext;
 use super::blob::Recall;
-use super::gate::{Admitted, Gate, Permit};
+use super::bounds::CallBounds;
+use super::gate::{Gate, Passage, Permits};
 use super::handler::Handling;
 use super::in_flight::{CallKey, InFlightGuard, InFlightTable};
 use super::obligation::AnswerObligation;
@@ -27,6 +28,8 @@ const CHECKED_ON_WORKER_BYTES_MAX: usize = 64 << 10;
 pub struct Dispatcher {
     registry: Arc<Registry>,
     lanes: BTreeMap<Arc<str>, Arc<Lane>>,
+    /// What the operator allows.
+    bounds: CallBounds,
     in_flight: Arc<InFlightTable>,
     closing: CancellationToken,
     runtime: HandlerRuntime,
@@ -80,7 +83,16 @@ impl Dispatcher {
             Arc::new(Lane { entry: Arc::clone(entry), gate, counters: Arc::default() })
         };
         let lanes = registry.entries().map(|(name, entry)| (Arc::clone(name), lane(entry))).collect();
-        Self { registry, lanes, in_flight: Arc::default(), closing: CancellationToken::new(), runtime, blobs: None }
+        let bounds = CallBounds::new([]);
+        Self {
+            registry,
+            lanes,
+            bounds,
+            in_flight: Arc::default(),
+            closing: CancellationToken::new(),
+            runtime,
+            blobs: None,
+        }
     }
 
     /// Lets handlers read and store blobs ([`CallContext::blobs`]).
@@ -88,6 +100,20 @@ impl Dispatcher {
     pub fn storing_blobs(mut self, store: Arc<dyn BlobStore>, bounds: BlobBounds) -> Self {
         self.blobs = Some(Arc::new(Blobs { store, bounds }));
         self
+    }
+
+    /// The same, with bounds on the calls of all runs, beside those that handlers declare.
+    #[must_use]
+    pub fn bounded(mut self, bounds: CallBounds) -> Self {
+        self.bounds = bounds;
+        self
+    }
+
+    /// Hands a call of a run with bounds of its own to its handler.
+    pub fn dispatch_within(&self, call: OutgoingCall, reply: Arc<dyn Reply>, own: Option<&CallBounds>) -> Dispatched {
+        let begun = catch_unwind(AssertUnwindSafe(|| self.start(call, reply, own)));
+        let begun = begun.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)));
+        begun.unwrap_or_else(|problem| Dispatched::Answered(Answer::Err(Arc::new(problem))))
     }
 
     /// Returns the handlers.
@@ -124,28 +150,35 @@ impl Dispatcher {
     }
 
     /// Hands a call to its handler. Fails if the handler must not see it.
-    fn start(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Result<Dispatched, Problem> {
+    fn start(
+        &self,
+        call: OutgoingCall,
+        reply: Arc<dyn Reply>,
+        own: Option<&CallBounds>,
+    ) -> Result<Dispatched, Problem> {
         let lane = match self.lanes.get(&call.handler) {
             Some(lane) => Arc::clone(lane),
             None => return Err(self.registry.unknown(&call.handler)),
         };
         Counters::add(&lane.counters.calls);
         let is_checked = call.args.size() <= CHECKED_ON_WORKER_BYTES_MAX;
-        let admitted = lane.admit(&call, is_checked).inspect_err(|_| Counters::add(&lane.counters.refused))?;
+        let gates = own.into_iter().chain([&self.bounds]).filter_map(|bounds| bounds.gate(&call.handler, &call.args));
+        let admitted = lane.admit(&call, is_checked, gates).inspect_err(|_| Counters::add(&lane.counters.refused))?;
         let abandoned = CancellationToken::new();
         let counters = Arc::clone(&lane.counters);
         let obligation =
             AnswerObligation::new(Arc::clone(&reply), counters, abandoned.clone(), call.limits.payload_bytes);
         let blobs = self.blobs.as_deref().map(|blobs| blobs.of(&call.run));
         let dispatching = Dispatching { call, reply, abandoned, blobs, obligation };
-        Ok(match admitted {
-            Admitted::Running(permit) if is_checked => self.handle_on_worker(&lane, dispatching, permit),
-            admitted => self.handle_on_runtime(lane, dispatching, admitted, is_checked),
+        Ok(match admitted.at_once() {
+            Ok(permits) if is_checked => self.handle_on_worker(&lane, dispatching, permits),
+            Ok(permits) => self.handle_on_runtime(lane, dispatching, async move { Ok(permits) }, is_checked),
+            Err(waits) => self.handle_on_runtime(lane, dispatching, waits.permits(), is_checked),
         })
     }
 
     /// Calls the handler on this thread.
-    fn handle_on_worker(&self, lane: &Lane, dispatching: Dispatching, permit: Permit) -> Dispatched {
+    fn handle_on_worker(&self, lane: &Lane, dispatching: Dispatching, permit: Permits) -> Dispatched {
         let key = dispatching.key();
         let Dispatching { call, reply, abandoned, blobs, mut obligation } = dispatching;
         let token = abandoned.clone();
@@ -167,16 +200,20 @@ impl Dispatcher {
         &self,
         lane: Arc<Lane>,
         dispatching: Dispatching,
-        admitted: Admitted,
+        admitted: impl Future<Output = Result<Permits, Problem>> + Send + 'static,
         is_checked: bool,
     ) -> Dispatched {
         let key = dispatching.key();
         let Dispatching { call, reply, abandoned, blobs, obligation } = dispatching;
         let token = abandoned.clone();
         self.spawn(key, abandoned, obligation, move |guard, mut obligation| async move {
-            let permit = match admitted {
-                Admitted::Running(permit) => permit,
-                Admitted::Queued(ticket) => ticket.permit().await,
+            let permit = match admitted.await {
+                Ok(permit) => permit,
+                Err(problem) => {
+                    drop(guard);
+                    obligation.answer(Err(Arc::new(problem)));
+                    return;
+                }
             };
             let checked = if is_checked { Ok(call) } else { check_on_blocking_thread(Arc::clone(&lane), call).await };
             let answer = match checked.map(|call| lane.handle((call, blobs), reply, token, &mut obligation)) {
@@ -229,14 +266,19 @@ impl Dispatcher {
 
 impl Lane {
     /// Decides all that must be decided before the handler sees the call.
-    fn admit(&self, call: &OutgoingCall, is_checked_on_worker: bool) -> Result<Admitted, Problem> {
+    fn admit(
+        &self,
+        call: &OutgoingCall,
+        is_checked_on_worker: bool,
+        gates: impl Iterator<Item = Arc<Gate>>,
+    ) -> Result<Passage, Problem> {
         if let Err(bare) = self.entry.patterns(&call.grants) {
             return Err(if is_checked_on_worker { self.entry.ungranted(bare, &call.args) } else { bare });
         }
         if is_checked_on_worker {
             self.check(call)?;
         }
-        self.gate.enter()
+        Passage::enter(gates.chain([Arc::clone(&self.gate)]))
     }
 
     fn check(&self, call: &OutgoingCall) -> Result<(), Problem> {
@@ -274,9 +316,7 @@ async fn check_on_blocking_thread(lane: Arc<Lane>, call: OutgoingCall) -> Result
 
 impl Effects for Dispatcher {
     fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched {
-        let begun = catch_unwind(AssertUnwindSafe(|| self.start(call, reply)));
-        let begun = begun.unwrap_or_else(|_| Err(problems::host_fault("a check of the call panicked", true)));
-        begun.unwrap_or_else(|problem| Dispatched::Answered(Answer::Err(Arc::new(problem))))
+        self.dispatch_within(call, reply, None)
     }
 
     fn recalls(&self, run: &str) -> Option<Arc<dyn Recalls>> {

@@ -18,6 +18,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// The limits of one handler.
 pub(super) struct Gate {
     permits: Arc<Semaphore>,
+    concurrent_max: usize,
     waiting: AtomicUsize,
     waiting_max: usize,
     bucket: Option<Mutex<Bucket>>,
@@ -39,12 +40,19 @@ pub(super) enum Admitted {
 }
 
 impl Gate {
+    /// The gate that a handler declares.
     pub(super) fn new(declaration: &Declaration) -> Arc<Self> {
+        Self::of(declaration.concurrent_max, declaration.waiting_max, declaration.rate)
+    }
+
+    pub(super) fn of(concurrent_max: usize, waiting_max: usize, rate: Option<Rate>) -> Arc<Self> {
+        let concurrent_max = concurrent_max.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
-            permits: Arc::new(Semaphore::new(declaration.concurrent_max.min(Semaphore::MAX_PERMITS))),
+            permits: Arc::new(Semaphore::new(concurrent_max)),
+            concurrent_max,
             waiting: AtomicUsize::new(0),
-            waiting_max: declaration.waiting_max,
-            bucket: declaration.rate.map(|rate| Mutex::new(Bucket::new(rate))),
+            waiting_max,
+            bucket: rate.map(|rate| Mutex::new(Bucket::new(rate))),
             epoch: Instant::now(),
         })
     }
@@ -74,9 +82,86 @@ impl Gate {
         self.waiting.load(Ordering::Relaxed)
     }
 
+    /// Whether it is as if no call had ever passed it.
+    pub(super) fn is_idle(&self) -> bool {
+        let is_full = |bucket: &Mutex<Bucket>| bucket.lock().full_at <= self.epoch.elapsed();
+        let is_free = self.permits.available_permits() == self.concurrent_max;
+        is_free && self.waiting() == 0 && self.bucket.as_ref().is_none_or(is_full)
+    }
+
     fn retry_after(&self) -> Duration {
         let in_time = self.bucket.as_ref().map(|bucket| bucket.lock().wait(self.epoch.elapsed()));
         in_time.filter(|wait| !wait.is_zero()).unwrap_or(RETRY_AFTER)
+    }
+}
+
+/// The rights to run of a call that passes several gates, in order.
+#[derive(Default)]
+pub(super) struct Permits {
+    first: Option<Permit>,
+    others: Vec<Permit>,
+}
+
+impl Permits {
+    fn add(&mut self, permit: Permit) {
+        match &self.first {
+            None => self.first = Some(permit),
+            Some(_) => self.others.push(permit),
+        }
+    }
+}
+
+/// A call on its way through its gates: it has passed some, and may wait at one.
+pub(super) struct Passage {
+    passed: Permits,
+    waits: Option<QueueTicket>,
+    /// The gates behind the one that it waits at.
+    left: Vec<Arc<Gate>>,
+}
+
+impl Passage {
+    /// Passes the gates as far as there is room, and queues at the first that has none. So a call
+    /// takes nothing of a gate before it has passed those before it.
+    ///
+    /// # Errors
+    /// `too-many-calls`: the queue is full.
+    pub(super) fn enter(gates: impl IntoIterator<Item = Arc<Gate>>) -> Result<Self, Problem> {
+        let mut passage = Self { passed: Permits::default(), waits: None, left: Vec::new() };
+        for gate in gates {
+            if passage.waits.is_some() {
+                passage.left.push(gate);
+                continue;
+            }
+            match gate.enter()? {
+                Admitted::Running(permit) => passage.passed.add(permit),
+                Admitted::Queued(ticket) => passage.waits = Some(ticket),
+            }
+        }
+        Ok(passage)
+    }
+
+    /// The rights to run, if it has passed all gates.
+    pub(super) fn at_once(self) -> Result<Permits, Self> {
+        if self.waits.is_none() { Ok(self.passed) } else { Err(self) }
+    }
+
+    /// Waits until it has passed all gates.
+    ///
+    /// # Errors
+    /// `too-many-calls`: the queue of a later gate is full.
+    pub(super) async fn permits(self) -> Result<Permits, Problem> {
+        let Self { mut passed, waits, left } = self;
+        if let Some(ticket) = waits {
+            passed.add(ticket.permit().await);
+        }
+        for gate in left {
+            let permit = match gate.enter()? {
+                Admitted::Running(permit) => permit,
+                Admitted::Queued(ticket) => ticket.permit().await,
+            };
+            passed.add(permit);
+        }
+        Ok(passed)
     }
 }
 
@@ -174,6 +259,59 @@ mod tests {
                     prop_assert!((last - first + 1) as u128 <= allowed);
                 }
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_takes_nothing_of_a_gate_before_it_has_passed_those_before_it() {
+        let (own, shared) = (gate(1, 5), gate(2, 1));
+        let enter = || Passage::enter([Arc::clone(&own), Arc::clone(&shared)]).unwrap();
+        let Ok(running) = enter().at_once() else { panic!("the first runs") };
+        let Err(waits) = enter().at_once() else { panic!("the second waits for its own gate") };
+        assert_eq!((own.waiting(), shared.waiting(), shared.permits.available_permits()), (1, 0, 1));
+        assert!(!own.is_idle() && !shared.is_idle());
+        // Others use what it does not take.
+        let Ok(Admitted::Running(other)) = shared.enter() else { panic!("there is room") };
+        let waits = tokio::spawn(waits.permits());
+        drop(running);
+        drop(other);
+        drop(waits.await.unwrap().unwrap());
+        assert!(own.is_idle() && shared.is_idle());
+        // The queue of a later gate is bounded as well.
+        let Ok(Admitted::Running(_one)) = shared.enter() else { panic!("there is room") };
+        let Ok(Admitted::Running(_two)) = shared.enter() else { panic!("there is room") };
+        let Ok(Admitted::Queued(_three)) = shared.enter() else { panic!("it waits") };
+        assert_eq!(enter_fails(&own, &shared), problems::kind::TOO_MANY_CALLS);
+        assert!(own.is_idle());
+    }
+
+    fn enter_fails(own: &Arc<Gate>, shared: &Arc<Gate>) -> String {
+        Passage::enter([Arc::clone(own), Arc::clone(shared)]).err().unwrap().kind.into_owned()
+    }
+
+    #[tokio::test]
+    async fn calls_begin_in_the_order_in_which_they_came_and_no_faster_than_the_rate() {
+        let interval = Duration::from_millis(5);
+        let gate = Gate::of(usize::MAX, 100, Some(Rate { interval, burst: 2 }));
+        let (sender, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let since = Instant::now();
+        for number in 0..10 {
+            let passage = Passage::enter([Arc::clone(&gate)]).unwrap();
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                let permits = passage.permits().await;
+                sender.send((number, since.elapsed())).unwrap();
+                drop(permits);
+            });
+        }
+        drop(sender);
+        let mut all = Vec::new();
+        while let Some(one) = begun.recv().await {
+            all.push(one);
+        }
+        assert!(all.iter().map(|(number, _)| *number).eq(0..10), "{all:?}");
+        for (number, at) in all {
+            assert!(at >= interval * u32::saturating_sub(number, 1), "{number} at {at:?}");
         }
     }
 

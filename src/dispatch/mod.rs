@@ -8,8 +8,8 @@
 //! 2. **the capability**: a workflow that does not grant it at all is `not-granted`;
 //! 3. **the schema**: arguments that do not fit it are `bad-arguments`, with the mismatches;
 //! 4. **the handler's own check** of the grant's patterns;
-//! 5. **the gate**: a permit to run and a token of the rate, or a ticket of the queue, or
-//!    `too-many-calls`;
+//! 5. **the gates**: that of its workflow, that of the operator, and that of the handler, each a
+//!    permit to run and a token of the rate, or a ticket of the queue, or `too-many-calls`;
 //! 6. **the handler**, which answers at once ([`Handling::Now`]) or returns a future
 //!    ([`Handling::Later`]).
 //!
@@ -40,6 +40,7 @@
 mod blob;
 mod blob_body;
 mod blocking;
+mod bounds;
 mod context;
 mod dispatcher;
 mod gate;
@@ -60,6 +61,7 @@ pub(crate) use blob::Recall;
 pub use blob::{Get as BlobGet, Put as BlobPut};
 #[cfg(feature = "serve")]
 pub(crate) use blob_body::{BlobBody, CHUNK_BYTES as BLOB_CHUNK_BYTES};
+pub use bounds::{Bound, CallBounds};
 pub use context::CallContext;
 pub use dispatcher::Dispatcher;
 pub use handler::{Declaration, Handler, Handling, Rate, arguments, from_fn, from_inline_fn};

@@ -10,7 +10,9 @@ use super::storage::{StorageNotice, StorageWatcher};
 use super::{CompileNotice, Host, HostError, Shared};
 use crate::base::processors;
 use crate::dispatch::http::{Http, HttpHook};
-use crate::dispatch::{BlobGet, BlobPut, CallContext, Dispatcher, Handler, Log, Registry, RegistryBuilder, Secrets};
+use crate::dispatch::{
+    BlobGet, BlobPut, Bound, CallBounds, CallContext, Dispatcher, Handler, Log, Registry, RegistryBuilder, Secrets,
+};
 use crate::guest::{EngineOptions, GuestEngine};
 use crate::oci::Registries;
 use crate::process::{LogLine, NativeProgram, Process, Program, handler};
@@ -53,6 +55,7 @@ pub struct HostBuilder {
     step_cache: StepCaching,
     blob_bounds: crate::run::BlobBounds,
     secrets: Arc<Secrets>,
+    bounds: Vec<(Arc<str>, Bound)>,
 }
 
 impl HostBuilder {
@@ -197,6 +200,14 @@ impl HostBuilder {
         self
     }
 
+    /// Bounds the calls of a handler, of all runs together: beside what the handler declares, and
+    /// what a workflow sets for its own. What is over it waits in order.
+    #[must_use]
+    pub fn bound_handler(mut self, name: impl Into<Arc<str>>, bound: Bound) -> Self {
+        self.bounds.push((name.into(), bound));
+        self
+    }
+
     /// Sets where the outcomes of steps with `cache` are kept, and how much of them.
     #[must_use]
     pub fn step_cache(mut self, caching: StepCaching) -> Self {
@@ -281,7 +292,8 @@ impl HostBuilder {
         let blobs = HostBlobs::new(data.as_ref());
         let store = Arc::clone(&blobs) as Arc<dyn BlobStore>;
         guests.store_blobs(Arc::clone(&store), self.blob_bounds);
-        let dispatcher = dispatcher(registry, self.runtime).storing_blobs(store, self.blob_bounds);
+        let dispatcher = dispatcher(registry, self.runtime).bounded(CallBounds::new(self.bounds));
+        let dispatcher = dispatcher.storing_blobs(store, self.blob_bounds);
         let workers = self.workers.unwrap_or_else(|| processors().div_ceil(2));
         let outside = Some(Arc::clone(guests.on_demand_memory()));
         let config = Config { workers, capacity: guests.capacity(), outside, slice_fuel, ..Config::default() };
@@ -309,6 +321,7 @@ impl HostBuilder {
             secrets,
             dispatcher: Arc::new(dispatcher),
             step_cache,
+            call_bounds: Mutex::default(),
             signals: super::runs::ActCounts::default(),
             steps: super::step_counts::StepCounts::default(),
             sweeper: std::sync::OnceLock::new(),

@@ -354,7 +354,7 @@ impl Host {
             left: pending,
             unless_paused: options.unless_paused,
             log,
-            effects: self.effects(id, traceparent.as_deref()),
+            effects: self.effects(id, &workflow.plan, traceparent.as_deref()),
             sink: Some(self.shared.steps.sink(&workflow.plan.name, options.sink)),
             watcher: options.watcher,
         };

@@ -14,6 +14,7 @@ mod ahead;
 mod attempts;
 mod backup;
 mod blobs;
+mod bounded_calls;
 mod builder;
 mod cached_calls;
 mod causes;
@@ -122,6 +123,8 @@ struct Shared {
     /// What the operator has set aside for workflows.
     secrets: Arc<Secrets>,
     dispatcher: Arc<Dispatcher>,
+    /// The bounds on calls that workflows set.
+    call_bounds: Mutex<bounded_calls::BoundsByWorkflow>,
     /// The outcomes of steps with `cache`; `None` if none are kept.
     step_cache: Option<Arc<crate::journal::StepCache>>,
     /// Whether handlers are told the trace of each run.

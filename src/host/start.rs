@@ -127,7 +127,7 @@ impl Host {
         } else {
             self.shared.blobs.passing_log(&id, journal::Nothing)
         };
-        let effects = self.effects(&id, options.notes.traceparent.as_deref());
+        let effects = self.effects(&id, &workflow.plan, options.notes.traceparent.as_deref());
         let seed = options.seed.unwrap_or_else(|| self.shared.random.bytes());
         let spec = RunSpec {
             entry: entry.into(),

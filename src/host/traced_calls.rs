@@ -3,6 +3,7 @@
 use super::{Host, TraceContext};
 use crate::process::{Payload, Pid, Recalls, Tag};
 use crate::run::{CachedOutcome, Dispatched, Effects, OutgoingCall, Reply};
+use crate::workflow::plan::Plan;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -47,8 +48,8 @@ impl Host {
     }
 
     /// Where the calls of a run go.
-    pub(super) fn effects(&self, run: &str, traceparent: Option<&str>) -> Arc<dyn Effects> {
-        let effects = self.cached(Arc::clone(&self.shared.dispatcher) as Arc<dyn Effects>);
+    pub(super) fn effects(&self, run: &str, plan: &Plan, traceparent: Option<&str>) -> Arc<dyn Effects> {
+        let effects = self.cached(self.bounded(plan));
         let is_traced = traceparent.and_then(TraceContext::read).is_some() || self.shared.traces_calls.load(Relaxed);
         if !is_traced {
             return effects;

@@ -1,6 +1,7 @@
 //! Tests with real components, one module per topic.
 
 mod blobs;
+mod bounded;
 mod cached;
 mod cat_program;
 mod charged;

@@ -10,7 +10,7 @@ use crate::cli::report::error::{UserError, kind};
 use crate::host::read_definition;
 use crate::serve::hook::spec::WebhookSpec;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, closest};
-use crate::workflow::model::{Fields, KnownKeys, shorten, texts};
+use crate::workflow::model::{Fields, HandlerBounds, KnownKeys, read_handlers, shorten, texts};
 use crate::workflow::syntax::{self, Node, Source};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,18 @@ pub(in crate::cli) const VARIABLE: &str = "WFHOST_CONFIG";
 
 const KEYS: KnownKeys = KnownKeys {
     what: "a configuration file",
-    known: &["allow-address", "cache", "cache-bytes", "data", "profile", "secrets", "slots", "webhooks", "workers"],
+    known: &[
+        "allow-address",
+        "cache",
+        "cache-bytes",
+        "data",
+        "handlers",
+        "profile",
+        "secrets",
+        "slots",
+        "webhooks",
+        "workers",
+    ],
     later: &[],
     foreign: &[
         (&["allow", "allow-addresses", "addresses", "permissions"], "list permitted addresses under `allow-address`"),
@@ -38,6 +49,8 @@ pub(in crate::cli) struct Config {
     pub(in crate::cli) cache: Option<CacheDir>,
     pub(in crate::cli) cache_bytes: Option<u64>,
     pub(in crate::cli) data: Option<PathBuf>,
+    /// Bounds on the calls of handlers.
+    pub(in crate::cli) handlers: Vec<(String, HandlerBounds)>,
     pub(in crate::cli) profile: Option<MemoryProfile>,
     /// What workflows may use, by the names that they declare.
     pub(in crate::cli) secrets: GivenSecrets,
@@ -90,6 +103,9 @@ fn read_tree(root: &Node, folder: &Path, problems: &mut Diagnostics) -> Config {
     });
     config.cache_bytes = fields.get("cache-bytes").and_then(|node| parsed(node, "cache-bytes", problems, values::size));
     config.data = fields.get("data").and_then(|node| path(node, "data", folder, problems));
+    if let Some(node) = fields.get("handlers") {
+        config.handlers = handlers(node, problems);
+    }
     config.profile = fields.get("profile").and_then(|node| parsed(node, "profile", problems, profile));
     if let Some(node) = fields.get("secrets") {
         config.secrets = secrets::read(node, folder, problems);
@@ -100,6 +116,11 @@ fn read_tree(root: &Node, folder: &Path, problems: &mut Diagnostics) -> Config {
     }
     config.workers = fields.get("workers").and_then(|node| parsed(node, "workers", problems, values::workers));
     config
+}
+
+/// Bounds on the calls of handlers, by their names.
+fn handlers(node: &Node, problems: &mut Diagnostics) -> Vec<(String, HandlerBounds)> {
+    read_handlers(node, problems).into_iter().map(|(name, bounds)| (name.value, bounds)).collect()
 }
 
 fn addresses(node: &Node, problems: &mut Diagnostics) -> Addresses {

@@ -10,6 +10,7 @@ use crate::cli::report::warnings::{Warnings, exposed};
 use crate::dispatch::http::{HttpConfig, Permission};
 use crate::guest::{EngineOptions, Profile};
 use crate::host::{Host, HostBuilder};
+use crate::workflow::model::HandlerBounds;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum, ValueHint};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -58,6 +59,9 @@ pub(in crate::cli) struct HostArguments {
     /// Whether they were chosen for this command alone.
     #[arg(skip)]
     pub(in crate::cli) chosen_addresses: bool,
+    /// Bounds on the calls of handlers, which a file sets.
+    #[arg(skip)]
+    pub(in crate::cli) handlers: Vec<(String, HandlerBounds)>,
     #[command(flatten)]
     pub(in crate::cli) cached: StepCacheArguments,
     #[command(flatten)]
@@ -146,7 +150,11 @@ impl HostArguments {
         http.plain_secrets_to_loopback = self.plain_secrets;
         let secrets = secrets::store(&self.secrets).expect("invariant: the secrets were checked when they were read");
         let builder = self.engine.builder(SLOTS_DEFAULT).http(http).blobs(self.blobs.bounds()).secrets(secrets);
-        builder.workers(self.workers.unwrap_or(workers)).step_cache(self.cached.caching(None))
+        let builder = builder.workers(self.workers.unwrap_or(workers)).step_cache(self.cached.caching(None));
+        let bound = |builder: HostBuilder, (name, bounds): &(String, HandlerBounds)| {
+            builder.bound_handler(name.as_str(), bounds.into())
+        };
+        self.handlers.iter().fold(builder, bound)
     }
 
     /// The secrets that a workflow may send to whatever host it declares.

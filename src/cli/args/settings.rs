@@ -98,6 +98,7 @@ impl Settings {
         let show = |all: &Option<Addresses>| all.as_ref().map_or(json!([]), |all| json!(all.texts()));
         let addresses = self.choose("allow-address", given, environment, file, show);
         host.allow_addresses = addresses.unwrap_or_default().0;
+        host.handlers = std::mem::take(&mut self.file.handlers);
         let show = |workers: &Option<usize>| json!(workers.unwrap_or_else(processors));
         let (environment, file) = (self.environment.workers, self.file.workers);
         host.workers = self.choose("workers", host.workers, environment, file, show);
@@ -228,6 +229,7 @@ fn environment(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, UserErr
         profile: parsed("profile", &value, config::profile)?,
         slots: parsed("slots", &value, values::slots)?,
         secrets: BTreeMap::new(),
+        handlers: Vec::new(),
         webhooks: BTreeMap::new(),
         workers: parsed("workers", &value, values::workers)?,
     })

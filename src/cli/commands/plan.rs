@@ -126,6 +126,9 @@ fn describe(plan: &Plan) -> String {
             let _ = writeln!(out, "  {:width$}  {}  {digest}", component.name, component.source);
         }
     }
+    for (name, bounds) in &plan.handlers {
+        let _ = writeln!(out, "\ncalls of {name}: {bounds}");
+    }
     out.push_str("\nsteps, each after what it needs\n");
     list(&mut out, plan, &plan.nodes, &plan.order, "  ", width);
     for (occasion, block) in &plan.on {

@@ -101,6 +101,19 @@ const CAPABILITY: &str = handler::HTTP;
 const PATTERNS_MAX: usize = 4096;
 
 /// A client that sends requests to permitted addresses only.
+/// The host that the request of a call goes to, with its port: `example.com:443`.
+pub(super) fn host_of(args: &Payload) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Target<'a> {
+        #[serde(borrow)]
+        url: std::borrow::Cow<'a, str>,
+    }
+    let Payload::Json(json) = args else { return None };
+    let target: Target<'_> = serde_json::from_str(json.as_str()).ok()?;
+    let url = target::parse(&target.url).ok()?;
+    Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))
+}
+
 pub(crate) type Client = Sender<http_body_util::Full<bytes::Bytes>>;
 
 /// Makes a client with these settings, for what the host itself fetches.

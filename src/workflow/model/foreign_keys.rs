@@ -175,6 +175,21 @@ pub(super) const RETRY: ForeignKeys = &[
     ),
 ];
 
+/// In the bounds of a handler.
+pub(super) const HANDLERS: ForeignKeys = &[
+    (
+        &["max", "limit", "parallel", "max-parallel", "parallelism", "max-concurrency", "max-in-flight", "concurrent"],
+        "how many calls run at one time goes under `concurrency`",
+    ),
+    (
+        &["rate-limit", "throttle", "rps", "qps", "requests", "requests-per-second", "limits"],
+        "how often calls begin goes under `rate`: rate: 10/s",
+    ),
+    (&["bucket", "capacity", "spike"], "how many calls may begin together goes under `burst`"),
+    (&["by", "scope", "key", "host", "per-host"], "write `per: host` to bound each host by itself"),
+    (&["timeout", "retry"], "`timeout` and `retry` belong to a step, or to `defaults`"),
+];
+
 /// In `cache`.
 pub(super) const CACHE: ForeignKeys = &[
     (

@@ -18,6 +18,7 @@ mod concurrency;
 mod durations;
 mod fields;
 mod foreign_keys;
+mod handlers;
 pub(crate) mod inputs;
 #[cfg(feature = "cli")]
 pub(crate) mod keys;
@@ -47,6 +48,8 @@ pub(crate) use durations::FORMS as DURATION_FORMS;
 pub use durations::{millis, parse_duration, parse_time, write_duration};
 pub(crate) use fields::shorten;
 pub(crate) use fields::{Fields, KnownKeys, fixed_text, texts};
+pub use handlers::HandlerBounds;
+pub(crate) use handlers::read_handlers;
 pub use inputs::{Input, Inputs, TakesBlob};
 pub use limits::{LIMITS, Limit, LimitsPatch};
 pub use read::read;
@@ -104,6 +107,8 @@ pub struct Workflow {
     pub secrets: Vec<SecretDecl>,
     /// The names of secrets that could not be read.
     pub unread_secrets: Vec<String>,
+    /// `handlers:`: bounds on calls, by the name of their handler.
+    pub handlers: Vec<(Spanned<String>, HandlerBounds)>,
     /// `steps:`, in file order.
     pub steps: Vec<Step>,
     /// The ids of steps that could not be read. A reference to one is not reported as unknown.

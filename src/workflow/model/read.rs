@@ -24,6 +24,7 @@ pub(super) const KEYS: KnownKeys = KnownKeys {
         "durability",
         "schedule",
         "concurrency",
+        "handlers",
         "on",
         "grace",
         "secrets",
@@ -84,6 +85,9 @@ pub fn read(root: &Node, problems: &mut Diagnostics) -> Workflow {
     }
     if let Some(node) = fields.get("secrets") {
         workflow.secrets = super::secrets::read_secrets(node, &mut workflow.unread_secrets, problems);
+    }
+    if let Some(node) = fields.get("handlers") {
+        workflow.handlers = super::handlers::read_handlers(node, problems);
     }
     match fields.get("steps") {
         Some(node) => read_steps(node, &mut workflow, problems),

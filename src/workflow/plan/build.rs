@@ -9,7 +9,7 @@ use super::references::{ExpressionSite, KnownNames, ListNames, SecretNames, unkn
 use super::template::Template;
 use super::{
     Action, Block, Cache, Case, ChildWorkflow, Compensation, Node, PLAN_VERSION, Plan, Repeat, Secret, after, cache,
-    calls, components, concurrency, schedules, secret_checks, waits,
+    calls, components, concurrency, handlers, schedules, secret_checks, waits,
 };
 use crate::process::{Grants, Limits};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
@@ -37,6 +37,7 @@ pub(super) fn build(
         concurrency = concurrency::read(workflow, templates);
         on = after::read_on(workflow, templates);
     });
+    let handlers = handlers::read(workflow, environment, problems);
     let read = |((at, file), problems): ((usize, &ChildFile), &mut Diagnostics)| {
         let workflow = file.workflow.as_ref()?;
         let in_file = InFile { children, at: Some(at) };
@@ -68,6 +69,7 @@ pub(super) fn build(
         durability: workflow.durability,
         schedule: workflow.schedule.as_ref().map(|schedule| schedule.spec.clone()),
         concurrency,
+        handlers,
         workflows: workflows.into_iter().collect::<Option<_>>()?,
         on: on?,
         grace: workflow.grace,
@@ -80,6 +82,7 @@ fn ignored(workflow: &Workflow) -> Vec<String> {
     let keys = [
         ("schedule", workflow.schedule.is_some()),
         ("concurrency", workflow.concurrency.is_some()),
+        ("handlers", !workflow.handlers.is_empty()),
         ("on", !workflow.on.is_empty()),
         ("grace", workflow.grace.is_some()),
         ("durability", workflow.durability != model::Durability::default()),

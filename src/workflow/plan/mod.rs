@@ -28,6 +28,7 @@ mod edges;
 mod environment;
 mod expressions;
 mod graph;
+mod handlers;
 mod hints;
 mod load;
 mod paths;
@@ -43,7 +44,7 @@ mod waits;
 mod warnings;
 
 pub use super::model::SecretOrigin;
-use super::model::{Durability, Inputs, Occasion, Retry, When};
+use super::model::{Durability, HandlerBounds, Inputs, Occasion, Retry, When};
 use crate::process::{Grants, Limits, Micros};
 use crate::run::KV;
 use crate::workflow::schedule::ScheduleSpec;
@@ -93,6 +94,9 @@ pub struct Plan {
     /// How many of its runs are stepped at one time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub concurrency: Option<Concurrency>,
+    /// Bounds on the calls of its runs, by the name of their handler.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub handlers: BTreeMap<Arc<str>, HandlerBounds>,
     /// The workflows that steps run, each once.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub workflows: Vec<Arc<ChildWorkflow>>,

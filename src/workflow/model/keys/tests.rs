@@ -201,6 +201,8 @@ const UNSEEN: &[(&str, Unseen)] = &[
     ("expressions-of-other-languages", Unseen::InText),
     ("expressions-that-do-not-compile", Unseen::InText),
     ("grants", Unseen::Host),
+    ("handlers-that-are-not-there", Unseen::Host),
+    ("handlers-without-bounds", Unseen::BetweenParts),
     ("needs-a-step-outside", Unseen::BetweenParts),
     ("outputs-of-several-waits", Unseen::BetweenParts),
     ("references-to-nothing", Unseen::BetweenParts),

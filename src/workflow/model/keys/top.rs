@@ -4,7 +4,7 @@ use super::settings::{COMPONENT, DEFAULTS, INPUT, SCHEMA_TYPES};
 use super::steps::STEP;
 use super::{Keys, Shape, Word};
 use crate::run::{OnLimit, PLACES_MAX, QUEUE_MAX};
-use crate::workflow::model::{after, concurrency, read, schedule, secrets};
+use crate::workflow::model::{after, concurrency, handlers, read, schedule, secrets};
 
 pub(crate) static WORKFLOW: Keys = Keys { required: &["steps"], ..Keys::new("workflow", &read::KEYS, TOP) };
 
@@ -37,6 +37,12 @@ const TOP: &[Word] = &[
         "The secrets that steps may send: names, each with who may receive it. The values are not in the file: whoever \
          runs it says where they are, by `--secret NAME=env:VARIABLE` for example.",
         Shape::Names(&Shape::Keys(|| &SECRET)),
+    ),
+    Word::new(
+        "handlers",
+        "Bounds on the calls of a handler: `http: { concurrency: 4, rate: 10/s, burst: 20, per: host }`. What is over them \
+         waits in order.",
+        Shape::Map(&Shape::Keys(|| &HANDLER)),
     ),
     Word::new(
         "components",
@@ -117,6 +123,20 @@ static SECRET_FROM: Keys = Keys {
         ],
     )
 };
+static HANDLER: Keys = Keys::new(
+    "handler",
+    &handlers::KEYS,
+    &[
+        Word::new("concurrency", "How many calls run at one time.", Shape::Whole(1, handlers::CALLS_MAX)),
+        Word::new("rate", "How many calls begin in which time: `10/s`, `100/m`, `5/10s`.", Shape::Fixed),
+        Word::new(
+            "burst",
+            "How many may begin together after a pause; by default 1.",
+            Shape::Whole(1, handlers::CALLS_MAX),
+        ),
+        Word::new("per", "`host`: each host is bounded by itself.", Shape::Words(|| vec!["host"])),
+    ],
+);
 
 static SCHEDULE: Keys =
     Keys { exactly_one: &["cron", "every"], ..Keys::new("schedule", &schedule::KEYS, SCHEDULE_WORDS) };
