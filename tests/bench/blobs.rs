@@ -127,7 +127,7 @@ fn answer(stream: &TcpStream, bytes: u64, seen: &Mutex<Seen>) {
     let mut method = String::new();
     while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
         if method.is_empty() {
-            method = line.split(' ').next().unwrap_or_default().to_owned();
+            line.split(' ').next().unwrap_or_default().clone_into(&mut method);
         }
         if line.trim().is_empty() {
             if method == "GET" {

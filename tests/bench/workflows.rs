@@ -118,7 +118,7 @@ fn steps(host: &Host) {
     let (mut ours, mut floor) = (|| drop(run(host, &workflow, &json!({}))), || drop(run(host, &native, &json!({}))));
     let [ours, floor] = medians(21, [&mut ours, &mut floor]);
     println!("1,000 steps with a call, one after the other");
-    println!("  as a workflow              {ours:9.2} ms   {:.2} µs a step", ours);
+    println!("  as a workflow              {ours:9.2} ms   {ours:.2} µs a step");
     println!("  a native process           {floor:9.2} ms   ratio {:.1}", ours / floor);
 }
 
@@ -154,10 +154,12 @@ outputs: { last: '${ .steps.count.output }' }";
     println!("  {took:.2} s, {:.2} µs a turn, {} records, {grown:.0} MiB", took, outcome.counts.records);
 }
 
+type Bench = fn(&Host);
+
 fn main() {
     let only = std::env::args().skip(1).find(|word| !word.starts_with('-'));
     let host = Arc::new(host());
-    let all: [(&str, fn(&Host)); 4] = [("files", files), ("steps", steps), ("items", items), ("turns", turns)];
+    let all: [(&str, Bench); 4] = [("files", files), ("steps", steps), ("items", items), ("turns", turns)];
     for (name, bench) in all {
         if only.as_ref().is_none_or(|only| name.contains(only.as_str())) {
             bench(&host);

@@ -242,16 +242,16 @@ async fn lines_are_read_again_and_not_recorded_from_every_record_on() {
     let folder = tempfile::tempdir().unwrap();
     let host = host(folder.path(), BlobBounds::default());
     let workflow = load(&host, LINES, folder.path());
-    let text: String = (0..COUNT).map(|number| format!("line {number:020}\n")).collect();
+    let text = (0..COUNT).map(|number| format!("line {number:020}\n")).collect::<Vec<_>>().concat();
     let data = host.blobs("run", true).put(text.as_bytes(), "text/plain").unwrap();
     let options = RunOptions { id: Some("run".to_owned()), ..RunOptions::default() };
     let run = host.start(&workflow, object(&json!({ "data": data.to_value() })), options).unwrap();
     let sum = |batch: u64| (batch * 1_000..COUNT.min((batch + 1) * 1_000)).sum::<u64>();
-    let sums: String = (0..13).map(|batch| format!("{}\n", sum(batch))).collect();
+    let sums = (0..13).map(|batch| format!("{}\n", sum(batch))).collect::<Vec<_>>().concat();
     let expected = json!({ "lines": COUNT, "sums": sums });
     assert_eq!(outputs(&run.finished().await), expected);
     let records = host.journal().unwrap().unwrap().records("run").unwrap();
-    let shown: String = records.iter().map(|record| format!("{record:?}")).collect();
+    let shown = records.iter().map(|record| format!("{record:?}")).collect::<Vec<_>>().concat();
     assert!(!shown.contains("00000017"), "no line is in a record");
     host.rebuild(&workflow, &records).unwrap();
     for at in 1..records.len() as u64 {

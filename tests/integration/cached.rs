@@ -212,7 +212,7 @@ async fn a_damaged_cache_is_an_empty_one() {
     world.run(PURE).await;
     drop(world);
     let file = folder.path().join("cache.db");
-    for damage in [&b"no database"[..], &[0; 40_000]] {
+    for damage in [b"no database".to_vec(), vec![0; 40_000]] {
         std::fs::write(&file, damage).unwrap();
         let _ = std::fs::remove_file(folder.path().join("cache.db-wal"));
         let world = World::new(folder.path());

@@ -6,6 +6,7 @@ use clap::Args;
 
 /// The bounds of blobs.
 #[derive(Args, Debug, Clone, Default)]
+#[allow(clippy::struct_field_names, reason = "they are flags")]
 #[command(next_help_heading = "Host")]
 pub(in crate::cli) struct BlobArguments {
     /// Bytes of one blob at most: `500MiB`, `2GiB` [default: 1GiB].

@@ -33,6 +33,7 @@ impl From<String> for Unread {
 pub(in crate::cli) type Store<'a> = dyn FnMut(&str, &str) -> Result<Option<Value>, Unread> + 'a;
 
 /// Stores nothing, where no input can be a blob.
+#[allow(clippy::unnecessary_wraps, reason = "it is a `Store`")]
 pub(in crate::cli) fn no_store(_: &str, _: &str) -> Result<Option<Value>, Unread> {
     Ok(None)
 }

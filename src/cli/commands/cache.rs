@@ -123,9 +123,8 @@ fn ls(data: &DataArguments, limit: Option<u32>, as_json: bool) -> Result<(), Com
     let now = system_time();
     let mut table = Table::new(&["KEY", "STEP", "SIZE", "HITS", "AGE", "EXPIRES", "RUN"]);
     for entry in entries.iter().take(most) {
-        let expires = entry.expires.map_or(String::new(), |expires| match expires > now {
-            true => format!("in {}", took(now, expires)),
-            false => "expired".to_owned(),
+        let expires = entry.expires.map_or(String::new(), |expires| {
+            if expires > now { format!("in {}", took(now, expires)) } else { "expired".to_owned() }
         });
         table.row(vec![
             entry.key.chars().take(KEY_CHARS).collect(),

@@ -21,8 +21,9 @@ pub(in crate::cli) fn describe(node: &NodeProgress, now: Timestamp) -> Option<St
     };
     let age = took(from.at, now.max(from.at));
     let (run, is_one) = (&from.run, node.cached == 1 && node.total <= 1 && node.turns == 0);
-    Some(match is_one {
-        true => format!("cached, from run {run}, {age} old"),
-        false => format!("{} cached, the first from run {run}, {age} old", node.cached),
+    Some(if is_one {
+        format!("cached, from run {run}, {age} old")
+    } else {
+        format!("{} cached, the first from run {run}, {age} old", node.cached)
     })
 }

@@ -46,6 +46,7 @@ impl<'a> CallSecrets<'a> {
     }
 
     /// Refuses a request with a placeholder where no secret may be.
+    #[allow(clippy::unused_self, reason = "what may be in a request is its matter")]
     pub(super) fn check(&self, request: &Request) -> Result<(), Problem> {
         let refuse =
             |found: &Found<'_>, place: &str| refused(found.name, &format!("a placeholder of it is in {place}"));

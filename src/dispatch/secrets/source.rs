@@ -83,7 +83,7 @@ impl fmt::Display for Place<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             SecretSource::Env(name) => write!(f, "the variable {name:?}"),
-            SecretSource::File(path) => write!(f, "the file {path:?}"),
+            SecretSource::File(path) => write!(f, "the file {:?}", path.to_string_lossy()),
             SecretSource::Command(words) => {
                 // Its arguments may be secrets of their own.
                 write!(f, "the command {:?}", words.first().map_or("", String::as_str))

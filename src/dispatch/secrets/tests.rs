@@ -24,7 +24,7 @@ fn a_value_is_found_in_each_way_that_a_server_may_write_it() {
     let json = serde_json::to_string(value).unwrap();
     let twice = serde_json::to_string(&json).unwrap();
     let percent = percent_encoding::utf8_percent_encode(value, percent_encoding::NON_ALPHANUMERIC).to_string();
-    let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+    let hex = value.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     for text in [
         value.to_owned(),
         json.trim_matches('"').to_owned(),

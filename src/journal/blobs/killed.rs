@@ -78,9 +78,13 @@ fn what_was_answered_is_there_after_any_kill_and_a_sweep_leaves_nothing_else() {
                     })
                 })
                 .collect();
-            readers.into_iter().for_each(|reader| answered.extend(reader.join().unwrap()));
+            for reader in readers {
+                answered.extend(reader.join().unwrap());
+            }
         });
-        children.iter_mut().for_each(|child| assert!(!child.wait().unwrap().success()));
+        for child in &mut children {
+            assert!(!child.wait().unwrap().success());
+        }
         let journal = sqlite(folder.path());
         let blobs = journal.blobs().unwrap();
         blobs.sweep().unwrap();

@@ -57,6 +57,7 @@ impl RunConfig {
     }
 
     /// Makes a body of a program.
+    #[allow(clippy::too_many_arguments, reason = "each is a part of what a process begins with")]
     pub(in crate::run) fn body(
         &self,
         program: &Arc<dyn Program>,

@@ -84,7 +84,7 @@ fn flow_end(text: &str, start: usize, comments: &mut Vec<usize>) -> Option<usize
             (Some(mark), _) if mark == c => quote = None,
             (Some(_), _) => {}
             (None, '"' | '\'') if previous.is_whitespace() || matches!(previous, '[' | '{' | ',' | ':') => {
-                quote = Some(c)
+                quote = Some(c);
             }
             (None, '#') if previous.is_whitespace() => {
                 comments.push(start + at);

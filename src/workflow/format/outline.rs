@@ -227,11 +227,8 @@ impl<'t> Reader<'t> {
     }
 
     fn document(&mut self) -> Done {
-        loop {
-            match self.peek()? {
-                Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => drop(self.next()?),
-                _ => break,
-            }
+        while let Event::StreamStart | Event::DocumentStart(_) | Event::Nothing = self.peek()? {
+            self.next()?;
         }
         self.markers();
         if !matches!(self.peek()?, Event::StreamEnd | Event::DocumentEnd) {

@@ -114,7 +114,9 @@ fn read_secret(entry: &Entry, problems: &mut Diagnostics) -> Option<SecretDecl> 
     let headers = fields.get("headers").map_or(Some(HEADERS_DEFAULT.map(str::to_owned).into()), |node| {
         let before = problems.count();
         let headers = list(node, "headers", problems);
-        headers.iter().for_each(|(text, span)| check_header(text, *span, problems));
+        for (text, span) in &headers {
+            check_header(text, *span, problems);
+        }
         (problems.count() == before).then(|| headers.iter().map(|(text, _)| text.to_ascii_lowercase()).collect())
     });
     let Some(node) = fields.get("hosts") else {

@@ -37,7 +37,9 @@ pub(super) fn read_compensation<'a>(
             }
             Dependency::Step(of, to, span) => {
                 let id = templates.names.lists[of].steps[to];
-                reads.iter_mut().for_each(|reads| _ = reads.insert(Arc::from(id)));
+                if let Some(reads) = &mut reads {
+                    reads.insert(Arc::from(id));
+                }
                 if of == list.depth {
                     list.edges.add(index, to, span);
                 } else {

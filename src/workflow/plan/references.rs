@@ -181,14 +181,17 @@ impl<'a> KnownNames<'a> {
             )),
             "item" | "index" | "last" | "turn" | "error" => Ok(ReferenceTarget::Given),
             "output" if site.output => Ok(ReferenceTarget::Given),
-            "run" if rest.first().is_some_and(|field| field == "problem") => match site.after {
-                true => Ok(ReferenceTarget::Given),
-                false => Err(BadReference::new(
-                    "no-problem",
-                    "there is no `.run.problem` here",
-                    "`.run.problem` exists in what runs after the steps: below `on`, and in `compensate`",
-                )),
-            },
+            "run" if rest.first().is_some_and(|field| field == "problem") => {
+                if site.after {
+                    Ok(ReferenceTarget::Given)
+                } else {
+                    Err(BadReference::new(
+                        "no-problem",
+                        "there is no `.run.problem` here",
+                        "`.run.problem` exists in what runs after the steps: below `on`, and in `compensate`",
+                    ))
+                }
+            }
             "run" => match rest.first() {
                 Some(field) if !RUN_FIELDS.contains(&field.as_str()) => Err(BadReference::new(
                     "unknown-reference",

@@ -30,7 +30,8 @@ pub(super) fn read_wait(step: &Step, templates: &mut TemplateReader<'_>, site: E
             let timeout = read_timeout(timeout.as_ref(), templates, site);
             let read: Vec<_> = parts.iter().map(|part| read_part(part, templates, site)).collect();
             let timeout = timeout?;
-            let make = |(part, read): (&model::Part, Option<Part>)| Some(Arc::new(node(step, part, read?, &timeout)));
+            let make =
+                |(part, read): (&model::Part, Option<Part>)| Some(Arc::new(node(step, part, read?, timeout.as_ref())));
             let nodes: Vec<_> = parts.iter().zip(read).map(make).collect::<Option<_>>()?;
             let order = (0..nodes.len()).collect();
             Some(Action::All(Arc::new(Block { pointer: step.pointer.clone(), nodes, order, outputs: Vec::new() })))
@@ -53,14 +54,14 @@ fn read_part(part: &model::Part, templates: &mut TemplateReader<'_>, site: Expre
 }
 
 /// The node of one of several waits that all must end.
-fn node(step: &Step, part: &model::Part, read: Part, timeout: &Option<Template>) -> Node {
+fn node(step: &Step, part: &model::Part, read: Part, timeout: Option<&Template>) -> Node {
     Node {
         id: part.name.value.as_str().into(),
         pointer: format!("{}/wait/all/{}", step.pointer, part.name.value),
         action: match read {
             Part::Wait(template) => Action::Wait(template),
             Part::Until(template) => Action::Until(template),
-            Part::Signal { name, prompt } => Action::Signal { name, timeout: timeout.clone(), prompt },
+            Part::Signal { name, prompt } => Action::Signal { name, timeout: timeout.cloned(), prompt },
         },
         needs: Vec::new(),
         condition: None,

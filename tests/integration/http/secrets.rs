@@ -62,7 +62,10 @@ fn client(server: &Server, config: HttpConfig) -> Client {
 fn seen_text(server: &Server) -> String {
     let seen = server.seen();
     let body = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    seen.iter().map(|one| format!("{} {:?} {}\n", one.target, one.headers, body(&one.body))).collect()
+    seen.iter()
+        .map(|one| format!("{} {:?} {}\n", one.target, one.headers, body(&one.body)))
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 #[test]

@@ -143,7 +143,7 @@ fn siblings(text: &str, start: usize, column: usize) -> Vec<String> {
             }
         }
         let indent = line.len() - line.trim_start().len();
-        (is_inside || indent >= column) && !(line.trim_start().starts_with('-') && indent < column)
+        (is_inside || indent >= column) && (!line.trim_start().starts_with('-') || indent >= column)
     };
     for line in text[..start].trim_end_matches('\n').rsplit('\n') {
         if start == 0 || !look(line) {

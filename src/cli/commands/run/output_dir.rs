@@ -86,7 +86,8 @@ fn distinct(name: PathBuf, blob: &Blob, written: &[PathBuf]) -> PathBuf {
         }
         PathBuf::from(text)
     };
-    (1..).map(with).find(|path| !written.contains(path)).expect("invariant: there are more numbers than outputs")
+    let path = (1..=written.len() + 1).map(with).find(|path| !written.contains(path));
+    path.expect("invariant: there are more numbers than outputs")
 }
 
 /// Writes a file at once and whole. Returns false if it is there with the same content.

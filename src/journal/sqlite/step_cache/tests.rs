@@ -110,7 +110,8 @@ fn processes_share_a_file_and_a_damaged_one_is_made_anew() {
             scope.spawn(move || (from..from + 100).for_each(|at| cache.keep(entry(&format!("{at}"), at, "1"))));
         }
     });
-    (one.settle(), other.settle());
+    one.settle();
+    other.settle();
     assert!((0..150).all(|at| is_there(&one, &format!("{at}")) && is_there(&other, &format!("{at}"))));
     drop((one, other));
     let listed = StepCache::list(folder.path()).unwrap();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     Call,
-    Set(i64),
+    Set(usize),
     Wait,
     Group(Vec<Step>),
     /// Whether each case applies; the last one does.
@@ -76,7 +76,7 @@ impl Draw {
         let when = ["succeeded", "failed", "unreached", "done", "any"];
         let when = if needs.is_empty() || !self.one_in(4) { "succeeded" } else { when[self.below(5)] };
         let kind = match self.below(if depth < 2 { 9 } else { 5 }) {
-            0 => Kind::Set(self.below(100) as i64),
+            0 => Kind::Set(self.below(100)),
             1 => Kind::Wait,
             5 | 6 => Kind::Group(self.list(depth + 1)),
             7 => {

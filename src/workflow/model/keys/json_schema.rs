@@ -47,7 +47,7 @@ pub(super) fn collect(shape: &'static Shape, found: &mut Vec<&'static Keys>) {
     match shape {
         Shape::Keys(keys) if !found.iter().any(|one| one.name == keys().name) => found.push(keys()),
         Shape::List(shape) | Shape::Some(shape) | Shape::OneOrMore(shape) | Shape::Map(shape) | Shape::Names(shape) => {
-            collect(shape, found)
+            collect(shape, found);
         }
         Shape::Either(shapes) => shapes.iter().for_each(|shape| collect(shape, found)),
         _ => {}
