@@ -66,7 +66,7 @@ fn own_handlers() {
     });
     let panics = from_inline_fn(Declaration::new("Panics").repeatable(), |_, _| panic!("as the test wants"));
     let host = builder(1, 8).handler("add", add).handler("slow", slow).handler("panics", panics).build().unwrap();
-    assert_eq!(host.handlers(), ["add", "http", "kv", "log", "panics", "slow"]);
+    assert_eq!(host.handlers(), ["add", "blob.get", "blob.put", "http", "kv", "log", "panics", "slow"]);
     let text = json!({
         "steps": [
             { "id": "sum", "call": "add", "with": { "a": 1, "b": 2 } },

@@ -53,9 +53,12 @@ Otherwise it prints one object. Durations are milliseconds, sizes are bytes; nul
                                 log-per-step-bytes, grace-ms
     allow                       for each capability its patterns
     secrets                     those that the step may use, if any
-  secrets        if any: name, from, hosts, headers (who may receive it, in which
-                 header fields), steps (those that may send it)
+    compensate                  what undoes it, if anything: a step
+  secrets        if any: name, from, hosts and headers (who may receive it, in
+                 which header fields), steps (those that may send it)
   outputs        names with values, as in the file
+  on             steps that run after the others, by occasion, if any
+  grace-ms       how long a cancelled run has to end, if the file decides it
   durability     journal or none
   workflows      those that steps run, each once: file, name, inputs, steps,
                  outputs; a pointer to one of their steps is after FILE#"

@@ -53,7 +53,7 @@ const VALUES_MAX: usize = 2;
 /// let source: SecretSource = "file:/run/secrets/s3".parse()?;
 /// let secrets = Secrets::default().with("S3_KEY", source, Some(vec!["*.s3.example.com".to_owned()]))?;
 /// assert!(secrets.has("S3_KEY"));
-/// # Ok::<(), wfhost::dispatch::SecretError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Default)]
 pub struct Secrets {

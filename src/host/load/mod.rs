@@ -1,6 +1,7 @@
 //! Loading workflow files and their components.
 
 mod changed;
+mod location;
 mod scripts;
 
 pub use changed::ChangedScript;
@@ -21,6 +22,7 @@ use crate::workflow::model::{ComponentDecl, InlineScript, ScriptLanguage};
 use crate::workflow::plan::{self, Environment, Handlers, Plan, ResolvedComponent, Unusable};
 use crate::workflow::syntax::{Source, Span};
 use bytes::Bytes;
+pub(super) use location::ComponentLocation;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -273,42 +275,6 @@ impl Host {
         let plan = Arc::new(plan);
         let root = Arc::new(WorkflowProgram::new(Arc::clone(&plan), Arc::clone(&self.shared.jq)));
         Ok(Workflow { source, plan, root, programs: Arc::new(programs), files, scripts, children, parts })
-    }
-}
-
-/// Where a component is.
-pub(super) struct ComponentLocation {
-    pub(super) path: PathBuf,
-    /// The folder of the workflow. A script imports nothing outside it.
-    pub(super) folder: PathBuf,
-    /// Its content, if it was read before; of a script all its sources.
-    pub(super) bytes: Option<Bytes>,
-    /// What messages call it.
-    pub(super) name: String,
-    /// It replaces the component that the workflow names.
-    pub(super) is_other: bool,
-    /// The digest of what its registry has, if that is known.
-    pub(super) pinned: Option<String>,
-}
-
-impl ComponentLocation {
-    /// A file of the workflow's folder.
-    fn of(folder: &Path, source: &str) -> Self {
-        Self {
-            path: folder.join(source),
-            folder: folder.to_owned(),
-            bytes: None,
-            name: source.to_owned(),
-            is_other: false,
-            pinned: None,
-        }
-    }
-}
-
-impl ComponentLocation {
-    /// The name that says what kind of file it is.
-    pub(super) fn name_of<'a>(&'a self, source: &'a str) -> &'a str {
-        if self.is_other { &self.name } else { source }
     }
 }
 

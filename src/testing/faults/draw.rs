@@ -27,8 +27,8 @@ pub(in crate::testing) fn draw(dice: &mut Dice, plan: &Plan, case: &Case, calm: 
             faults.push(fault);
         }
     }
-    // A call that must not be repeated, and may have left before a crash, is sent again only because
-    // somebody says so. If it fails then, the host cannot know that nothing has happened.
+    // A call that must not be repeated, and may have left before a crash, is sent again only
+    // because somebody says so. If it fails then, the host cannot know that nothing has happened.
     let dies = faults.iter().any(|fault| matches!(fault, Fault::Crash { .. } | Fault::Lost { .. }));
     faults.retain(|fault| !dies || !matches!(fault, Fault::Fail { call, .. } if !is_repeatable(calm, call)));
     Faults(faults)

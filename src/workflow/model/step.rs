@@ -140,13 +140,8 @@ pub(super) fn read_step_of(
     if let Some(node) = &for_each {
         check_list(node, problems);
     }
-    let max_parallel = fields.get("max-parallel").and_then(|node| {
-        if for_each.is_none() {
-            let message = "`max-parallel` has no effect without `for-each`";
-            problems.push(Diagnostic::new("key-not-here", message, node.span));
-        }
-        whole(node, "max-parallel", 1, u64::from(PARALLEL_MAX), problems).map(|number| number as u32)
-    });
+    let max_parallel = fields.get("max-parallel");
+    let max_parallel = max_parallel.and_then(|node| read_max_parallel(node, for_each.is_some(), problems));
     let needs = fields.get("needs").map(|node| read_needs(node, problems));
     let when = fields.get("when").and_then(|node| read_when(node, problems)).unwrap_or_default();
     let retry = fields.get("retry").and_then(|node| read_retry(node, problems));
@@ -185,6 +180,14 @@ pub(super) fn read_step_of(
         compensate,
         secrets,
     })
+}
+
+fn read_max_parallel(node: &Node, has_list: bool, problems: &mut Diagnostics) -> Option<u32> {
+    if !has_list {
+        let message = "`max-parallel` has no effect without `for-each`";
+        problems.push(Diagnostic::new("key-not-here", message, node.span));
+    }
+    whole(node, "max-parallel", 1, u64::from(PARALLEL_MAX), problems).map(|number| number as u32)
 }
 
 fn read_id(fields: &Fields<'_>, problems: &mut Diagnostics) -> Option<Spanned<String>> {

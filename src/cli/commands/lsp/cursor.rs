@@ -143,10 +143,13 @@ fn siblings(text: &str, start: usize, column: usize) -> Vec<String> {
             }
         }
         let indent = line.len() - line.trim_start().len();
-        (is_inside || indent >= column) && (!line.trim_start().starts_with('-') || indent >= column)
+        indent >= column || (is_inside && !line.trim_start().starts_with('-'))
     };
+    // What begins an item of a list has no keys above it.
+    let own = text[start..].split('\n').next().unwrap_or_default();
+    let begins_item = own.trim_start().starts_with('-') && own.len() - own.trim_start().len() < column;
     for line in text[..start].trim_end_matches('\n').rsplit('\n') {
-        if start == 0 || !look(line) {
+        if start == 0 || begins_item || !look(line) {
             break;
         }
     }

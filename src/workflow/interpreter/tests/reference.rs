@@ -319,7 +319,7 @@ fn cancelled(seed: u64, after: usize) {
     if !is_cancelled || !matches!(&world.end, Some(StepStatus::Failed(problem)) if problem.kind == "cancelled") {
         return;
     }
-    // Each call that succeeded, and can be undone by itself, was undone once, or by a step around it.
+    // Each call that succeeded, and can be undone by itself, was undone, or by a step around it.
     let undone: BTreeSet<&str> =
         world.asked.iter().filter_map(|ask| ask.scope.split_once("compensate").map(|(keys, _)| keys)).collect();
     let data = world.data();
