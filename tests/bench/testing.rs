@@ -5,7 +5,8 @@
 //! ```
 //!
 //! *A week*: a case whose workflow calls, waits a week for a signal, and runs a guest. *Faults*:
-//! the same case with a crash at each of its records in turn, a run replayed and recovered each time.
+//! the same case with a crash at each of its records in turn, a run replayed and recovered each
+//! time.
 
 use serde_json::json;
 use std::time::{Duration, Instant};

@@ -58,7 +58,7 @@ pub struct Execution {
     pub digest: String,
     /// The records, encoded.
     pub records: Vec<bytes::Bytes>,
-    /// What became of the host: the number of records, the time, and what.
+    /// The incidents of the host: the number of records, the time, and what happened.
     pub incidents: Vec<(u64, Timestamp, String)>,
     /// Signals that were not sent, since the run had ended.
     pub unsent: Vec<usize>,
