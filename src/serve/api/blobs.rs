@@ -91,7 +91,7 @@ async fn blocking<T: Send + 'static>(
 /// Stores a blob: its bytes are the body, and its media type is that of the body. The handle that
 /// is answered can be an input of a run that the same token starts within a day.
 #[utoipa::path(post, path = "/v1/blobs", tag = "runs",
-    request_body(content = serde_json::Value, content_type = "application/octet-stream"),
+    request_body(content = Option<serde_json::Value>, content_type = "application/octet-stream"),
     responses((status = 201, body = BlobView),
         (status = "4XX", body = ServeProblem, content_type = "application/problem+json"),
         (status = "5XX", body = ServeProblem, content_type = "application/problem+json")))]
