@@ -32,7 +32,7 @@ impl BlobBody {
     }
 }
 
-/// Reads until the part ends, or nobody takes it.
+/// Reads until the part ends or its receiver is gone.
 async fn send_chunks(
     reader: Arc<dyn BlobReader>,
     mut offset: u64,

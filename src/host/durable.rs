@@ -317,7 +317,7 @@ impl Host {
         self.recover_without_note(workflow, id, options).inspect_err(|error| journal.note_damage(id, error))
     }
 
-    /// Says where the answers that these records of a run do not write out are to be had again.
+    /// Gives these records of a run the source of the answers that they do not write out.
     pub(crate) fn recall(&self, run: &str, records: &[Record]) {
         Record::recall_from(records, self.shared.dispatcher.recalls(run));
     }

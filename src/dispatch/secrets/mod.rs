@@ -208,8 +208,9 @@ impl Secrets {
         redact::redacted(bytes, &self.known())
     }
 
-    /// As [`Self::redacted`] of the beginning of a text of which at least so many bytes at the end
-    /// stay: how many bytes it is, and what it becomes if a value is in it.
+    /// Redacts the beginning of a text that is still arriving: at least the last `staying` bytes
+    /// are left, since a value may go on after them. Returns how many bytes the beginning has, and
+    /// what replaces them if a value is in them.
     pub(super) fn redacted_start(&self, bytes: &[u8], staying: usize) -> (usize, Option<Vec<u8>>) {
         redact::redacted_start(bytes, staying, &self.known())
     }

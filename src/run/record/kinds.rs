@@ -326,7 +326,7 @@ impl Record {
         records
     }
 
-    /// Says where the answers that these records do not write out are to be had again.
+    /// Gives these records the source of the answers that they do not write out.
     pub fn recall_from(records: &[Self], source: Option<Arc<dyn Recalls>>) {
         let Some(source) = source else { return };
         for record in records {

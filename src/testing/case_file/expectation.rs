@@ -24,7 +24,7 @@ pub struct Expectation {
     pub that: Vec<Templated>,
     /// How steps end, by path.
     pub steps: Vec<(Spanned<String>, Spanned<String>)>,
-    /// Steps, each of which ends before the next one starts.
+    /// Steps in the order in which they run: each ends before the next one starts.
     pub order: Vec<Spanned<String>>,
     /// Calls that must have been made.
     pub calls: Vec<ExpectedCall>,

@@ -12,7 +12,8 @@
 //!    run start items, as many as `max-parallel`, the bounds on what is in flight and the budget of
 //!    one step allow.
 //! 4. Changes are reported as log lines (see [`progress`]).
-//! 5. When every node has ended, the outputs are evaluated and the process completes or fails.
+//! 5. When every node has ended, the outputs are evaluated, and the process completes or fails:
+//!    at once, or after compensations and the steps below `on` (see [`after`]).
 //!
 //! # Rules
 //! - A node is decided when every node it depends on has ended, whatever its `when`: what it sees

@@ -63,7 +63,7 @@ const RULES: &[(&str, &str)] = &[
     ("yaml", "The file is not YAML."),
 ];
 
-/// A sentence about a code. One that the table does not have is told in its own words.
+/// A sentence about a code. If the table lacks the code, the sentence repeats its words.
 pub(super) fn rule_text(code: &str) -> Cow<'static, str> {
     match RULES.iter().find(|(known, _)| *known == code) {
         Some((_, text)) => Cow::Borrowed(*text),
