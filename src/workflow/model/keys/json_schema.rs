@@ -20,14 +20,7 @@ const AMOUNT: &str = r"^\s*[0-9._]+\s*[kmgtKMGT]?\s*$";
 
 /// The schema of a whole file.
 pub(crate) fn json_schema() -> Value {
-    let mut found: Vec<&'static Keys> = vec![&WORKFLOW];
-    let mut next = 0;
-    while next < found.len() {
-        for word in found[next].words {
-            collect(&word.shape, &mut found);
-        }
-        next += 1;
-    }
+    let found = super::all();
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "A workflow of wfhost",

@@ -109,6 +109,19 @@ pub(crate) enum Shape {
     Keys(fn() -> &'static Keys),
 }
 
+/// All mappings of a file, the workflow itself first.
+pub(crate) fn all() -> Vec<&'static Keys> {
+    let mut found: Vec<&'static Keys> = vec![&WORKFLOW];
+    let mut next = 0;
+    while next < found.len() {
+        for word in found[next].words {
+            json_schema::collect(&word.shape, &mut found);
+        }
+        next += 1;
+    }
+    found
+}
+
 impl Keys {
     /// A mapping without rules beyond its keys.
     const fn new(name: &'static str, known: &'static KnownKeys, words: &'static [Word]) -> Self {

@@ -10,19 +10,6 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// All mappings of the schema.
-fn all() -> Vec<&'static Keys> {
-    let mut found: Vec<&'static Keys> = vec![&WORKFLOW];
-    let mut next = 0;
-    while next < found.len() {
-        for word in found[next].words {
-            json_schema::collect(&word.shape, &mut found);
-        }
-        next += 1;
-    }
-    found
-}
-
 /// The model and this table must know the same keys, and the rules must name keys that exist.
 #[test]
 fn each_key_of_the_model_has_its_words() {
