@@ -2,7 +2,8 @@
 //! sandboxed WebAssembly component.
 //!
 //! A [`Host`](host::Host) owns workers, handlers and compiled components; a program may have
-//! several. A workflow is loaded from a file, or from text, and run any number of times:
+//! several. A workflow is loaded from a file, from text, or from a definition in Rust, and run any
+//! number of times:
 //!
 #![cfg_attr(feature = "wasm", doc = "```")]
 #![cfg_attr(not(feature = "wasm"), doc = "```ignore")]

@@ -5,6 +5,7 @@
 //! (references, dependencies, cycles, components) and makes a plan without a trace of YAML;
 //! [`interpreter`] is the process that runs a plan. [`expression`] is jq, which the plan checks and
 //! the interpreter evaluates; [`diagnostics`] collects the problems and writes them for people.
+//! [`builder`] makes the text of a file for workflows that are written in Rust.
 //!
 //! In this room a *step* is an item of the user's `steps:`, and a *node* is a step of the plan. A
 //! step of the interpreter is, as in all other rooms, one call of its `step`.
@@ -31,6 +32,7 @@
 //!   ignored.
 //!
 //! This room opens no file and loads no component: it asks the host through [`plan::Environment`].
+pub mod builder;
 pub mod diagnostics;
 pub mod expression;
 #[cfg(feature = "cli")]

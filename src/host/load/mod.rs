@@ -1,6 +1,7 @@
 //! Loading workflow files and their components.
 
 mod changed;
+mod definition;
 mod location;
 mod scripts;
 
