@@ -4,6 +4,7 @@
 mod after;
 mod blocks;
 mod bounds;
+mod built;
 mod children;
 mod drawn;
 mod failures;
