@@ -374,7 +374,7 @@ impl Interpreter {
             running.stopped = true;
             let inner: Vec<usize> = running.live.values().filter_map(|item| item.stage.inside()).collect();
             for (item, idle) in running.take_idle() {
-                state.ended_items.record(item, &idle);
+                state.ended_items.record(item, &idle, idle.may_have_happened);
                 self.retained -= idle.retained();
                 self.timers.cancel_of((index, item));
             }

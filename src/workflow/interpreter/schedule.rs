@@ -212,8 +212,8 @@ impl Interpreter {
         let state = Item {
             input,
             attempt: 0,
-            known_failures: if turn == 0 { self.prior_number((index, item)) } else { 0 },
-            may_have_happened: turn == 0 && self.prior_doubt((index, item)),
+            known_failures: self.prior_number((index, item), turn),
+            may_have_happened: self.prior_doubt((index, item), turn),
             turn,
             is_between: false,
             stage,

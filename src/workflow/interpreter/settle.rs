@@ -65,9 +65,12 @@ impl Interpreter {
             }
             (TimerKind::Wake, Stage::Sleeping) if item.is_between => self.begin_turn(key),
             (TimerKind::Wake, Stage::Sleeping) if is_wait => {
-                let value = self.came_by_time(key);
+                let came = self.came_by_time(key);
                 self.fillable.insert(key.0);
-                self.turn_over(context.now, key, value);
+                match came {
+                    Ok(value) => self.turn_over(context.now, key, value),
+                    Err(problem) => self.failed(key, 0, problem),
+                }
                 self.end_if_finished(key.0);
             }
             (TimerKind::Wake, Stage::Sleeping) => {
@@ -219,7 +222,7 @@ impl Interpreter {
     /// have happened.
     pub(super) fn save_key_number(&mut self, (index, number): ItemKey, item: Option<&Item>) {
         if let Some(item) = item {
-            self.nodes[index].ended_items.record(number, item);
+            self.nodes[index].ended_items.record(number, item, item.may_have_happened);
         }
     }
 

@@ -3,7 +3,8 @@
 use super::progress::Cause;
 use super::state::{Expected, Stage};
 use super::{Interpreter, ItemKey, kind};
-use crate::process::{Action as Ask, Answer, Call, Context, Micros, Payload, Problem, Timestamp};
+use crate::process::problem::kind::TIMED_OUT;
+use crate::process::{Action as Ask, Answer, Call, Context, Micros, Payload, Problem, ProblemClass, Timestamp};
 use crate::workflow::plan::{Part, Template};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -99,7 +100,7 @@ impl Interpreter {
                 let body = answer.remove("body").unwrap_or_default();
                 Ok(Payload::json(&json!({ "first": part.map(|(_, part)| &**part), "value": body })))
             }
-            Err(problem) if problem.kind == crate::process::problem::kind::TIMED_OUT => match &expected.by_time {
+            Err(problem) if problem.kind == TIMED_OUT => match &expected.by_time {
                 Some(part) => Ok(Payload::json(&json!({ "first": **part, "value": null }))),
                 None => Err(problem),
             },
@@ -107,10 +108,16 @@ impl Interpreter {
         }
     }
 
-    /// The output of a wait for the first of several times.
-    pub(super) fn came_by_time(&mut self, key: ItemKey) -> Value {
-        let part = self.item(key).expected.take().and_then(|expected| expected.by_time);
-        part.map_or(Value::Null, |part| json!({ "first": *part, "value": null }))
+    /// The output of a wait for a time, or for the first of several. An error says that none came
+    /// in time.
+    pub(super) fn came_by_time(&mut self, key: ItemKey) -> Result<Value, Problem> {
+        let Some(expected) = self.item(key).expected.take() else { return Ok(Value::Null) };
+        let part = expected.by_time.ok_or_else(|| {
+            Problem::new(TIMED_OUT, "Nothing came in time")
+                .with_detail("the timeout was over before the first of the times")
+                .with_class(ProblemClass::Retryable)
+        })?;
+        Ok(json!({ "first": *part, "value": null }))
     }
 
     fn signal_name(&self, key: ItemKey, name: &Template, place: &str) -> Result<String, Problem> {

@@ -51,11 +51,17 @@ impl PriorStep {
         self.items.remove(&item);
     }
 
-    /// Lets an item that was undone have new keys.
-    pub(super) fn undo(&mut self, item: usize, number: u32) {
-        raise(&mut self.numbers, item, number + 1);
-        raise(&mut self.turns, item, number + 1);
-        self.doubtful.remove(&item);
+    /// Lets a turn of an item that was undone have new keys.
+    pub(super) fn undo(&mut self, item: usize, turn: u32, number: u32) {
+        if turn > 0 {
+            raise(self.turns.entry(item).or_default(), turn, number + 1);
+            self.turns_happened.entry(item).and_modify(|turns| *turns = (*turns).min(turn));
+        } else {
+            raise(&mut self.numbers, item, number + 1);
+            self.doubtful.remove(&item);
+            self.turns_happened.remove(&item);
+            self.within.remove(&item);
+        }
     }
 
     /// Takes over nothing but the numbers of its keys: what it depends on is run again. What
@@ -67,13 +73,25 @@ impl PriorStep {
             doubtful: former.doubtful.into_iter().chain(former.items.into_keys()).collect(),
             numbers: former.numbers,
             turns: former.turns,
+            turns_happened: former.turns_happened,
+            within: anew(former.within),
             ..Self::default()
         };
     }
 }
 
-fn raise(numbers: &mut BTreeMap<usize, u32>, item: usize, least: u32) {
-    let number = numbers.entry(item).or_default();
+/// Of steps within items takes over nothing but the numbers of their keys.
+fn anew(mut within: BTreeMap<usize, BTreeMap<String, PriorStep>>) -> BTreeMap<usize, BTreeMap<String, PriorStep>> {
+    for steps in within.values_mut() {
+        steps.values_mut().for_each(PriorStep::run_anew);
+        steps.retain(|_, prior| *prior != PriorStep::default());
+    }
+    within.retain(|_, steps| !steps.is_empty());
+    within
+}
+
+fn raise<K: Ord>(numbers: &mut BTreeMap<K, u32>, of: K, least: u32) {
+    let number = numbers.entry(of).or_default();
     *number = (*number).max(least);
 }
 
@@ -109,9 +127,13 @@ pub struct PriorStep {
     /// Whether that applies to every item.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub all_doubtful: bool,
-    /// The least number in the keys of every turn of an item that was undone.
+    /// The numbers in the keys of the turns of items, after the first, if not 0.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub turns: BTreeMap<usize, u32>,
+    pub turns: BTreeMap<usize, BTreeMap<u32, u32>>,
+    /// How many turns of an item may have happened, if there was more than one. They come again,
+    /// and their numbers stay, whatever the outcome of another call.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub turns_happened: BTreeMap<usize, u32>,
     /// Of items that are run again and made of steps, the results of those steps, by id.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
@@ -173,6 +195,7 @@ impl Interpreter {
             state.ended_items.numbers.clone_from(&prior.numbers);
             state.ended_items.doubtful.clone_from(&prior.doubtful);
             state.ended_items.turns.clone_from(&prior.turns);
+            state.ended_items.turns_happened.clone_from(&prior.turns_happened);
             state.ended_items.all_doubtful = prior.all_doubtful;
             state.taken_over = prior.succeeded || prior.skipped;
             if prior.succeeded {
@@ -215,7 +238,9 @@ impl Interpreter {
     /// Takes the results of the steps within an item in the run that this one repeats.
     pub(super) fn prior_within(&mut self, (index, item): ItemKey) -> Option<BTreeMap<String, PriorStep>> {
         let state = &mut self.nodes[index];
-        let prior = state.prior.as_mut().filter(|prior| prior.total == Some(state.total))?;
+        // Without a number of items there are only numbers of keys: for the items of any list.
+        let is_of_list = |prior: &PriorStep| prior.total.is_none_or(|total| total == state.total);
+        let prior = state.prior.as_mut().filter(|prior| is_of_list(prior))?;
         prior.within.remove(&item)
     }
 
@@ -251,17 +276,26 @@ impl Interpreter {
         prior.items.remove(&item)
     }
 
-    /// The number in an item's first idempotency key.
-    pub(super) fn prior_number(&self, (index, item): ItemKey) -> u32 {
-        self.nodes[index].ended_items.numbers.get(&item).copied().unwrap_or(0)
+    /// The number in the first idempotency key of an item's turn.
+    pub(super) fn prior_number(&self, (index, item): ItemKey, turn: u32) -> u32 {
+        let ended = &self.nodes[index].ended_items;
+        let number = match turn {
+            0 => ended.numbers.get(&item),
+            turn => ended.turns.get(&item).and_then(|turns| turns.get(&turn)),
+        };
+        number.copied().unwrap_or(0)
     }
 
     /// Returns whether a call under that key may have happened in a run that this one repeats.
-    pub(super) fn prior_doubt(&self, (index, item): ItemKey) -> bool {
+    pub(super) fn prior_doubt(&self, (index, item): ItemKey, turn: u32) -> bool {
         let ended = &self.nodes[index].ended_items;
-        ended.all_doubtful || ended.doubtful.contains(&item)
+        let happened = ended.turns_happened.get(&item).is_some_and(|turns| turn < *turns);
+        ended.all_doubtful || happened || (turn == 0 && ended.doubtful.contains(&item))
     }
 }
+
+/// Most turns of an item whose numbers are recorded. Arbitrary: each had a failure of its own.
+const TURNS_RECORDED_MAX: usize = 1_000;
 
 /// What a node retains of its ended items.
 #[derive(Default, Debug)]
@@ -277,34 +311,52 @@ pub(super) struct EndedItems {
     doubtful: BTreeSet<usize>,
     /// Whether that applies to every item.
     all_doubtful: bool,
-    /// The least number in the keys of every turn of an item.
-    turns: BTreeMap<usize, u32>,
+    /// The numbers in the keys of the turns of items, after the first, if not 0.
+    turns: BTreeMap<usize, BTreeMap<u32, u32>>,
+    /// How many turns of an item may have happened, if there was more than one.
+    turns_happened: BTreeMap<usize, u32>,
     /// The results of the steps within items that have not succeeded, or can be undone.
     pub(super) within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
 }
 
 impl EndedItems {
-    /// Records what a further attempt of an item needs.
-    pub(super) fn record(&mut self, number: usize, item: &Item) {
-        if item.known_failures > 0 {
-            self.numbers.insert(number, item.known_failures);
-        }
-        if item.may_have_happened {
+    /// Records what a further attempt of an item needs: the number in its keys, and whether a call
+    /// under that may have happened.
+    pub(super) fn record(&mut self, number: usize, item: &Item, is_doubtful: bool) {
+        self.record_number(number, item.turn, item.known_failures);
+        if item.turn > 0 {
+            raise(&mut self.turns_happened, number, item.turn + u32::from(is_doubtful));
+        } else if is_doubtful {
             self.doubtful.insert(number);
         }
     }
 
-    /// Lets an item that was undone have new keys.
-    pub(super) fn undo(&mut self, item: usize, number: u32) {
-        raise(&mut self.numbers, item, number + 1);
-        raise(&mut self.turns, item, number + 1);
-        self.doubtful.remove(&item);
-        self.within.remove(&item);
+    /// Records the number in the keys of a turn.
+    pub(super) fn record_number(&mut self, item: usize, turn: u32, number: u32) {
+        if number == 0 {
+            return;
+        }
+        if turn == 0 {
+            self.numbers.insert(item, number);
+            return;
+        }
+        let turns = self.turns.entry(item).or_default();
+        if turns.len() < TURNS_RECORDED_MAX || turns.contains_key(&turn) {
+            turns.insert(turn, number);
+        }
     }
 
-    /// The least number in the keys of an item's turns.
-    pub(super) fn number_of_turns(&self, item: usize) -> u32 {
-        self.turns.get(&item).copied().unwrap_or(0)
+    /// Lets a turn of an item that was undone have new keys.
+    pub(super) fn undo(&mut self, item: usize, turn: u32, number: u32) {
+        if turn > 0 {
+            raise(self.turns.entry(item).or_default(), turn, number + 1);
+            self.turns_happened.entry(item).and_modify(|turns| *turns = (*turns).min(turn));
+        } else {
+            raise(&mut self.numbers, item, number + 1);
+            self.doubtful.remove(&item);
+            self.turns_happened.remove(&item);
+            self.within.remove(&item);
+        }
     }
 }
 
@@ -331,10 +383,10 @@ impl NodeState {
                 succeeded: true,
                 output: self.output.clone(),
                 attempts: self.attempts,
-                numbers: self.numbers(),
-                turns: self.ended_items.turns.clone(),
                 within: self.within(),
-                ..PriorStep::default()
+                doubtful: BTreeSet::new(),
+                turns_happened: BTreeMap::new(),
+                ..self.keys()
             },
             // Its calls may have been made in an earlier run.
             _ => PriorStep { skipped: true, ..self.run_anew() },
@@ -347,12 +399,9 @@ impl NodeState {
         PriorStep {
             total: (!items.is_empty() || !within.is_empty()).then_some(self.total_known()),
             items,
-            numbers: self.numbers(),
-            doubtful: self.doubtful(),
             all_doubtful: self.ended_items.all_doubtful,
-            turns: self.ended_items.turns.clone(),
             within,
-            ..PriorStep::default()
+            ..self.keys()
         }
     }
 
@@ -366,12 +415,12 @@ impl NodeState {
     /// The result of a node that is run again from its beginning: the numbers in its keys. What
     /// succeeded has happened.
     pub(super) fn run_anew(&self) -> PriorStep {
+        let mut keys = self.keys();
+        keys.doubtful.extend(self.results().into_keys());
         PriorStep {
-            numbers: self.numbers(),
-            doubtful: self.doubtful().into_iter().chain(self.results().into_keys()).collect(),
             all_doubtful: self.ended_items.all_doubtful || self.status == Status::Succeeded,
-            turns: self.ended_items.turns.clone(),
-            ..PriorStep::default()
+            within: anew(self.within()),
+            ..keys
         }
     }
 
@@ -401,18 +450,20 @@ impl NodeState {
         if self.total == 0 { prior.unwrap_or(0) } else { self.total }
     }
 
-    fn numbers(&self) -> BTreeMap<usize, u32> {
-        let mut all = self.ended_items.numbers.clone();
-        let live = self.running.iter().flat_map(|running| &running.live);
-        all.extend(
-            live.filter(|(_, item)| item.known_failures > 0).map(|(number, item)| (*number, item.known_failures)),
-        );
-        all
-    }
-
-    fn doubtful(&self) -> BTreeSet<usize> {
-        let live = self.running.iter().flat_map(|running| &running.live);
-        let live = live.filter(|(_, item)| item.is_doubtful()).map(|(number, _)| *number);
-        self.ended_items.doubtful.iter().copied().chain(live).collect()
+    /// The numbers in the keys of further attempts, those at items that have not ended included.
+    fn keys(&self) -> PriorStep {
+        let ended = &self.ended_items;
+        let mut all = EndedItems {
+            numbers: ended.numbers.clone(),
+            doubtful: ended.doubtful.clone(),
+            turns: ended.turns.clone(),
+            turns_happened: ended.turns_happened.clone(),
+            ..EndedItems::default()
+        };
+        for (number, item) in self.running.iter().flat_map(|running| &running.live) {
+            all.record(*number, item, item.is_doubtful());
+        }
+        let EndedItems { numbers, doubtful, turns, turns_happened, .. } = all;
+        PriorStep { numbers, doubtful, turns, turns_happened, ..PriorStep::default() }
     }
 }

@@ -20,7 +20,13 @@ impl Interpreter {
         let former = std::mem::replace(&mut self.running(key.0).results[key.1], value);
         self.release(key.0, Size::of(&former));
         let (attempt, turn) = (self.item(key).attempt, self.item(key).turn);
-        match self.goes_on(key, repeat, turn) {
+        let outcome = self.goes_on(key, repeat, turn);
+        if node.compensate.is_some() && outcome != Ok(false) {
+            // This turn has succeeded, however the item ends.
+            let last = self.running(key.0).results[key.1].clone();
+            self.can_be_undone(key, &last);
+        }
+        match outcome {
             Ok(true) if self.block(key.0).is_halted || self.running(key.0).stopped => self.cut_off(key),
             Ok(true) => self.next_turn(now, key, repeat),
             Ok(false) => {
@@ -53,11 +59,9 @@ impl Interpreter {
     }
 
     fn next_turn(&mut self, now: Timestamp, key: ItemKey, repeat: &Repeat) {
-        if self.node(key.0).compensate.is_some() {
-            let last = self.running(key.0).results[key.1].clone();
-            self.can_be_undone(key, &last);
-        }
-        let number = self.nodes[key.0].ended_items.number_of_turns(key.1);
+        let (turn, number) = (self.item(key).turn, self.item(key).known_failures);
+        self.nodes[key.0].ended_items.record_number(key.1, turn, number);
+        let number = self.prior_number(key, turn + 1);
         let item = self.item(key);
         item.turn += 1;
         item.attempt = 0;

@@ -27,8 +27,18 @@ use std::sync::Arc;
 /// What an entry is counted as, beside the values. About what it takes.
 const ENTRY_SIZE: Size = Size { bytes: 512, values: 4 };
 
-/// An item that a step is within, or is: the step's id, the item, and whether it is one of a list.
-type Level = (Arc<str>, usize, bool);
+/// An item that a step is within, or is.
+#[derive(Debug)]
+struct Level {
+    /// The step's id.
+    id: Arc<str>,
+    item: usize,
+    /// Whether the item is one of a list.
+    is_list: bool,
+    turn: u32,
+    /// The number in the keys of that turn.
+    number: u32,
+}
 
 /// What a compensation sees.
 #[derive(Debug, Default)]
@@ -62,8 +72,6 @@ pub(super) struct Undo {
     keys: String,
     /// The items that it is within, the outermost first, and its own.
     levels: Vec<Level>,
-    /// The number in the item's keys.
-    number: u32,
     is_of_list: bool,
     /// What it sees. An error says that there was no room for it.
     seen: Result<Box<Seen>, Problem>,
@@ -109,8 +117,7 @@ impl Interpreter {
         let (index, item) = key;
         let node = Arc::clone(self.node(index));
         let Some(undo) = &node.compensate else { return };
-        let live = self.nodes[index].running.as_ref().and_then(|running| running.live.get(&item));
-        let number = live.map_or_else(|| self.prior_number(key), |item| item.known_failures);
+        let number = self.number_of(key);
         let keys = format!("{}/{number}/", self.key_path(key));
         for within in self.undos.below(&keys) {
             let size = self.undos.remove(&within);
@@ -131,7 +138,6 @@ impl Interpreter {
             path: format!("{}{number_of_item}", self.path(index)),
             keys: keys.clone(),
             levels: self.levels(key),
-            number,
             is_of_list: is_list || node.repeat.is_some() || self.is_of_list(index),
             node,
             seen,
@@ -166,13 +172,21 @@ impl Interpreter {
     fn levels(&self, key: ItemKey) -> Vec<Level> {
         let mut levels = Vec::new();
         let mut at = Some(key);
-        while let Some((index, item)) = at {
+        while let Some(key @ (index, item)) = at {
             let node = self.node(index);
-            levels.push((Arc::clone(&node.id), item, node.for_each.is_some()));
+            let (turn, number) = (self.turn_of(key), self.number_of(key));
+            levels.push(Level { id: Arc::clone(&node.id), item, is_list: node.for_each.is_some(), turn, number });
             at = self.outer(index);
         }
         levels.reverse();
         levels
+    }
+
+    /// The number in the keys of an item.
+    fn number_of(&self, key: ItemKey) -> u32 {
+        let running = self.nodes[key.0].running.as_ref();
+        let live = running.and_then(|running| running.live.get(&key.1));
+        live.map_or_else(|| self.prior_number(key, 0), |item| item.known_failures)
     }
 
     /// Begins what undoes a success. `Err` if that cannot begin.
@@ -200,52 +214,56 @@ impl Interpreter {
     /// Records for a run that repeats this one whether a success was undone. If it was not, and is
     /// within another step, that step begins again and takes it over: so it can be undone there.
     pub(super) fn note_undone(&mut self, undo: &Undo, is_undone: bool) {
-        let Some(((id, item, _), below)) = undo.levels.split_first() else { return };
-        let Some(index) = self.nodes_in(ROOT).find(|index| self.node(*index).id == *id) else { return };
+        let Some((level, below)) = undo.levels.split_first() else { return };
+        let Some(index) = self.nodes_in(ROOT).find(|index| self.node(*index).id == level.id) else { return };
         if below.is_empty() && !is_undone {
             return;
         }
         let state = &mut self.nodes[index];
-        state.undone.insert(*item);
-        if below.is_empty() {
-            state.ended_items.undo(*item, undo.number);
+        state.undone.insert(level.item);
+        if below.is_empty() || level.turn > 0 {
+            if is_undone {
+                state.ended_items.undo(level.item, level.turn, level.number);
+            }
         } else {
-            let steps = state.ended_items.within.entry(*item).or_default();
+            let steps = state.ended_items.within.entry(level.item).or_default();
             let blocks = self.plan.blocks_of(&state.node.action).collect();
-            undo_within((&self.plan, blocks), steps, below, is_undone.then_some(undo.number));
+            undo_within((&self.plan, blocks), steps, below, is_undone);
         }
     }
 }
 
-/// Marks a step within an item as undone, if it has the number of its keys, and those around it as
-/// such that begin again.
+/// Marks a step within an item as undone, if it was, and those around it as such that begin again.
+/// What is within a turn after the first is not known: all of that turn gets new keys.
 fn undo_within(
     (plan, blocks): (&Plan, Vec<&Arc<Block>>),
     steps: &mut BTreeMap<String, PriorStep>,
     levels: &[Level],
-    number: Option<u32>,
+    is_undone: bool,
 ) {
-    let Some(((id, item, is_list), below)) = levels.split_first() else { return };
+    let Some((level, below)) = levels.split_first() else { return };
     let Some((block, node)) =
-        blocks.iter().find_map(|block| Some((block, block.nodes.iter().find(|node| node.id == *id)?)))
+        blocks.iter().find_map(|block| Some((block, block.nodes.iter().find(|node| node.id == level.id)?)))
     else {
         return;
     };
-    if number.is_some() {
-        for dependent in dependents(block, id) {
+    if is_undone {
+        for dependent in dependents(block, &level.id) {
             steps.entry(dependent.to_string()).and_modify(PriorStep::run_anew);
         }
     }
-    let prior = steps.entry(id.to_string()).or_default();
-    if below.is_empty() {
-        let Some(number) = number else { return };
-        prior.forget(*item, *is_list);
-        prior.within.remove(item);
-        prior.undo(*item, number);
+    let prior = steps.entry(level.id.to_string()).or_default();
+    if below.is_empty() && !is_undone {
+        return;
+    }
+    prior.forget(level.item, level.is_list);
+    if below.is_empty() || level.turn > 0 {
+        if is_undone {
+            prior.undo(level.item, level.turn, level.number);
+        }
     } else {
-        prior.forget(*item, *is_list);
         let blocks = plan.blocks_of(&node.action).collect();
-        undo_within((plan, blocks), prior.within.entry(*item).or_default(), below, number);
+        undo_within((plan, blocks), prior.within.entry(level.item).or_default(), below, is_undone);
     }
 }
 

@@ -194,3 +194,66 @@ steps:
         ]
     );
 }
+
+#[test]
+fn the_last_turn_of_an_item_that_does_not_succeed_is_undone_as_well() {
+    let yaml = "
+steps:
+  - { id: add, repeat: { until: '${ .last == 9 }', max: 2 }, call: shop, with: '${ .turn }', compensate: { call: shop, with: '${ .turn }' } }";
+    let world = run(yaml, json!({}), |_| ok(json!(1)));
+    assert_eq!(
+        (&world.data()["cause"]["kind"], &world.data()["undone"]),
+        (&json!(kind::TOO_MANY_TURNS), &json!(["add", "add"]))
+    );
+    // One that ends when the run is cancelled already.
+    let mut world = World::new(yaml, json!({}));
+    world.answer_scope("add/0/0", ok(json!(1)));
+    cancel(&mut world, 60_000_000);
+    world.answer_scope("add/0.1/0", ok(json!(2)));
+    world.answer_scope("add/0.1/0/compensate/0/0", ok(json!(null)));
+    world.answer_scope("add/0/0/compensate/0/0", ok(json!(null)));
+    assert_eq!(world.data()["undone"], json!(["add", "add"]));
+}
+
+#[test]
+fn a_cancel_after_the_steps_bounds_what_follows_and_changes_nothing_else() {
+    let begin = || {
+        let mut world = World::new(TRIP, json!({}));
+        book(&mut world, &["flight/0/0", "rooms/0/0", "rooms/1/0", "rooms/2/0"]);
+        world.answer_scope("car/0/0", fails("sold-out"));
+        cancel(&mut world, 20_000_000);
+        assert_eq!(world.scopes(), ["rooms/2/0/compensate/0/0"], "it goes on");
+        world
+    };
+    let mut world = begin();
+    for scope in ["rooms/2/0", "rooms/1/0", "rooms/0/0", "flight/0/0"] {
+        world.answer_scope(&format!("{scope}/compensate/0/0"), ok(json!(null)));
+    }
+    world.answer_scope("on.failure/0/0/tell/0/0", ok(json!(null)));
+    world.answer_scope("on.always/0/0/close/0/0", ok(json!(null)));
+    assert_eq!(world.problem().kind, kind::STEP_FAILED);
+    let mut world = begin();
+    while world.end.is_none() {
+        world.sleep_over();
+    }
+    assert_eq!((&*world.problem().kind, world.now), (kind::STEP_FAILED, 1_000_000 + 19_000_000));
+    let data = world.data();
+    let left: Vec<_> = data["not-undone"].as_array().unwrap().iter().map(|one| (&one["step"], &one["kind"])).collect();
+    assert_eq!((left.len(), left[0]), (4, (&json!("rooms[2]"), &json!(kind::NO_TIME))));
+}
+
+#[test]
+fn a_bounded_number_of_what_was_undone_is_named() {
+    let yaml = "
+steps:
+  - { id: many, for-each: '${ [range(103)] }', set: 1, compensate: { call: shop, with: '${ .item }' } }
+  - { id: end, needs: many, call: shop, with: end }";
+    let yaml = yaml.replace("set: 1", "call: shop");
+    let world = run(&yaml, json!({}), |ask| match &*ask.scope {
+        "end/0/0" | "many/0/0/compensate/0/0" => fails("broken"),
+        _ => ok(json!(1)),
+    });
+    let data = world.data();
+    assert_eq!(data["undone"].as_array().map(Vec::len), Some(100));
+    assert_eq!((&data["not-undone"][0]["step"], &data["undone-not-listed"]), (&json!("many[0]"), &json!(2)));
+}

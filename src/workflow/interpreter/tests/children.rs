@@ -213,3 +213,25 @@ fn a_workflow_that_uses_the_store_makes_its_step_one_that_does() {
     let stores: Vec<bool> = plan.nodes.iter().map(|node| node.uses_store()).collect();
     assert_eq!(stores, [true, false]);
 }
+
+#[test]
+fn what_a_workflow_did_is_undone_with_its_own_inputs_and_the_problem_of_the_run() {
+    let order = "
+inputs: { to: { type: string, default: ours } }
+steps:
+  - { id: ship, workflow: label.yaml, with: { to: Ann } }
+  - { id: end, needs: ship, call: shop, with: end }";
+    let label = "
+inputs: { to: string }
+steps:
+  - id: print
+    call: shop
+    with: '${ .inputs.to }'
+    compensate: { call: shop, with: [ '${ .inputs.to }', '${ .run.name }', '${ .run.problem.data.cause.kind }' ] }";
+    let world = run_of(&[("order.yaml", order), ("label.yaml", label)], json!({}), |ask| match &*ask.scope {
+        "end/0/0" => fails("broken", Definite),
+        _ => ok(json!(1)),
+    });
+    assert_eq!(world.asked.last().unwrap().input, json!(["Ann", "label", "broken"]));
+    assert_eq!(world.data()["undone"], json!(["ship.print"]));
+}

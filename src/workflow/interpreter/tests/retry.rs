@@ -1,6 +1,7 @@
 //! Runs that take over results of another run.
 
 use super::*;
+use std::collections::BTreeSet;
 
 fn given(inputs: Value, steps: impl IntoIterator<Item = (&'static str, PriorStep)>) -> RepeatInput {
     RepeatInput {
@@ -95,4 +96,31 @@ fn a_value_taken_over_may_be_as_deep_as_a_payload_and_an_invalid_input_is_refuse
     assert_eq!(world.problem().kind, kind::BAD_INPUT);
     let world = World::again(CHAIN, &given(json!({"n": "four"}), []));
     assert_eq!(world.problem().kind, kind::BAD_INPUT);
+}
+
+const TURNS: &str = "
+steps: [{ id: add, call: http, with: '${ .turn }', retry: { max: 2, backoff: 1s }, repeat: { max: 4 } }]";
+
+#[test]
+fn each_turn_goes_on_with_the_number_of_its_own() {
+    let add = PriorStep {
+        numbers: [(0, 2)].into(),
+        turns: [(0, [(2, 1)].into())].into(),
+        turns_happened: [(0, 2)].into(),
+        ..PriorStep::default()
+    };
+    let mut failed = BTreeSet::new();
+    let world = World::again(TURNS, &given(json!({}), [("add", add)])).run(
+        |ask| {
+            if failed.insert(ask.scope.split('/').nth(1).unwrap().to_owned()) {
+                return fails("busy", ProblemClass::Retryable);
+            }
+            ok(json!(1))
+        },
+        |_| 0,
+    );
+    let scopes: Vec<_> = world.asked.iter().map(|ask| ask.scope.as_str()).collect();
+    let of_those_that_may_have_happened = ["add/0/2", "add/0/2", "add/0.1/0", "add/0.1/0"];
+    assert_eq!(scopes[..4], of_those_that_may_have_happened);
+    assert_eq!(scopes[4..], ["add/0.2/1", "add/0.2/2", "add/0.3/0", "add/0.3/1"]);
 }

@@ -164,6 +164,11 @@ outputs: { first: '${ .steps.pause.output.first }' }";
     assert_eq!(world.scopes(), [""; 0]);
     world.sleep_over();
     assert_eq!(world.output(), json!({"first": "short"}));
+    // A timeout before all of them fails the step.
+    let mut world =
+        World::new(&yaml.replace("'2400-01-01T00:00:00Z' } }", "'2400-01-01T00:00:00Z' } }, timeout: 5m"), json!({}));
+    world.sleep_over();
+    assert_eq!((world.now, &world.data()["cause"]["kind"]), (1_000_000 + 300_000_000, &json!("timed-out")));
 }
 
 #[test]
