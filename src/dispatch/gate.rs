@@ -1,7 +1,10 @@
 //! Bounds how many calls of a handler run, how many wait, and how often they begin.
 //!
 //! A call takes a permit first and a token of the rate then. So the rate limits how often calls
-//! *begin*, and calls begin in the order in which they came.
+//! *begin*, and calls begin in the order in which they came. One call at a time waits for a token,
+//! and takes it only when it begins: a call that is abandoned as it waits has taken none.
+//! *Rejected*: a token of the future for each call that waits. Those of calls that time out would
+//! be lost, and retries of them would wait ever longer.
 
 use super::handler::{Declaration, Rate};
 use super::problems;
@@ -22,6 +25,8 @@ pub(super) struct Gate {
     waiting: AtomicUsize,
     waiting_max: usize,
     bucket: Option<Mutex<Bucket>>,
+    /// The right to take a token.
+    turn: Semaphore,
     epoch: Instant,
 }
 
@@ -53,6 +58,7 @@ impl Gate {
             waiting: AtomicUsize::new(0),
             waiting_max,
             bucket: rate.map(|rate| Mutex::new(Bucket::new(rate))),
+            turn: Semaphore::new(1),
             epoch: Instant::now(),
         })
     }
@@ -62,9 +68,12 @@ impl Gate {
     /// # Errors
     /// `too-many-calls`: the queue is full.
     pub(super) fn enter(self: &Arc<Self>) -> Result<Admitted, Problem> {
-        // The semaphore is fair: while a call waits for a permit, none is free.
+        // The semaphores are fair: while a call waits for a permit, none is free.
         if let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned()
-            && self.bucket.as_ref().is_none_or(|bucket| bucket.lock().try_take(self.epoch.elapsed()))
+            && self.bucket.as_ref().is_none_or(|bucket| {
+                let turn = self.turn.try_acquire();
+                turn.is_ok() && bucket.lock().try_take(self.epoch.elapsed())
+            })
         {
             return Ok(Admitted::Running(Permit(permit)));
         }
@@ -90,7 +99,11 @@ impl Gate {
     }
 
     fn retry_after(&self) -> Duration {
-        let in_time = self.bucket.as_ref().map(|bucket| bucket.lock().wait(self.epoch.elapsed()));
+        let waiting = u32::try_from(self.waiting()).unwrap_or(u32::MAX);
+        let in_time = self.bucket.as_ref().map(|bucket| {
+            let bucket = bucket.lock();
+            bucket.wait(self.epoch.elapsed()).saturating_add(bucket.rate.interval.saturating_mul(waiting))
+        });
         in_time.filter(|wait| !wait.is_zero()).unwrap_or(RETRY_AFTER)
     }
 }
@@ -170,9 +183,15 @@ impl QueueTicket {
     pub(super) async fn permit(self) -> Permit {
         let gate = &self.0;
         let permit = Arc::clone(&gate.permits).acquire_owned().await.expect("invariant: the semaphore is never closed");
-        let wait = gate.bucket.as_ref().map(|bucket| bucket.lock().reserve(gate.epoch.elapsed()));
-        if let Some(wait) = wait.filter(|wait| !wait.is_zero()) {
-            tokio::time::sleep(wait).await;
+        if let Some(bucket) = &gate.bucket {
+            let _turn = gate.turn.acquire().await.expect("invariant: the semaphore is never closed");
+            let now = gate.epoch.elapsed();
+            let wait = bucket.lock().wait(now);
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+            // At the time of the token, though the timer may be late: else the rate would be lower.
+            bucket.lock().take(now.saturating_add(wait));
         }
         Permit(permit)
     }
@@ -203,18 +222,16 @@ impl Bucket {
         self.full_at.max(now).saturating_sub(tolerance).saturating_sub(now)
     }
 
-    /// Takes a token, perhaps a future one. Returns how long to wait for it.
-    fn reserve(&mut self, now: Duration) -> Duration {
-        let wait = self.wait(now);
+    /// Takes a token at a time at which there is one.
+    fn take(&mut self, now: Duration) {
         self.full_at = self.full_at.max(now).saturating_add(self.rate.interval);
-        wait
     }
 
     /// Takes a token if there is one now. Returns whether there was.
     fn try_take(&mut self, now: Duration) -> bool {
         let is_there = self.wait(now).is_zero();
         if is_there {
-            self.reserve(now);
+            self.take(now);
         }
         is_there
     }
@@ -232,10 +249,11 @@ mod tests {
         let now = Duration::from_secs(100);
         assert!((0..3).all(|_| bucket.try_take(now)));
         assert!(!bucket.try_take(now));
-        assert_eq!(bucket.reserve(now), interval);
-        assert_eq!(bucket.reserve(now), interval * 2);
-        assert!(!bucket.try_take(now + interval * 2));
-        assert!(bucket.try_take(now + interval * 3));
+        assert_eq!(bucket.wait(now), interval);
+        bucket.take(now + interval);
+        assert_eq!(bucket.wait(now), interval * 2);
+        assert!(!bucket.try_take(now + interval));
+        assert!(bucket.try_take(now + interval * 2));
     }
 
     proptest! {
@@ -250,7 +268,9 @@ mod tests {
             let mut starts = Vec::new();
             for gap in gaps {
                 now += Duration::from_millis(gap);
-                starts.push(now + bucket.reserve(now));
+                let start = now + bucket.wait(now);
+                bucket.take(start);
+                starts.push(start);
             }
             prop_assert!(starts.is_sorted());
             for (first, begin) in starts.iter().enumerate() {
@@ -313,6 +333,26 @@ mod tests {
         for (number, at) in all {
             assert!(at >= interval * u32::saturating_sub(number, 1), "{number} at {at:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn calls_that_are_abandoned_as_they_wait_take_no_token() {
+        let gate = Gate::of(usize::MAX, 100, Some(Rate { interval: Duration::from_hours(1), burst: 1 }));
+        let Ok(Admitted::Running(_first)) = gate.enter() else { panic!("there is a token") };
+        for _ in 0..5 {
+            let Ok(Admitted::Queued(ticket)) = gate.enter() else { panic!("there is no other") };
+            assert!(tokio::time::timeout(Duration::from_millis(1), ticket.permit()).await.is_err());
+        }
+        let wait = gate.bucket.as_ref().unwrap().lock().wait(gate.epoch.elapsed());
+        assert!(wait <= Duration::from_hours(1), "the next token is for the next call: {wait:?}");
+        assert_eq!((gate.waiting(), gate.turn.available_permits()), (0, 1));
+        // Nobody goes before one that waits for a token.
+        let Ok(Admitted::Queued(ticket)) = gate.enter() else { panic!("there is no token") };
+        let waits = tokio::spawn(ticket.permit());
+        tokio::task::yield_now().await;
+        *gate.bucket.as_ref().unwrap().lock() = Bucket::new(Rate { interval: Duration::from_hours(1), burst: 1 });
+        assert!(matches!(gate.enter(), Ok(Admitted::Queued(_))));
+        waits.abort();
     }
 
     fn gate(concurrent_max: usize, waiting_max: usize) -> Arc<Gate> {
