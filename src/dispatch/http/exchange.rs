@@ -265,11 +265,15 @@ where
         }
     }
     is_whole &= bytes.len() <= limit;
-    let mut bytes = secrets.redact(bytes);
-    if !is_whole {
-        bytes.truncate(limit);
+    if is_whole {
+        return Ok((secrets.redact(bytes), true));
     }
-    Ok((bytes, is_whole))
+    // What is behind the limit is only read to recognise a value: it is not shown, even if what
+    // replaces the values is shorter.
+    let staying = bytes.len().saturating_sub(limit);
+    let mut bytes = secrets.redact_all_but(bytes, staying);
+    bytes.truncate(limit);
+    Ok((bytes, false))
 }
 
 /// Returns the problem of a request that got no response.

@@ -180,6 +180,14 @@ impl<'a> CallSecrets<'a> {
         self.store.redacted(&body).unwrap_or(body)
     }
 
+    /// Takes the values out of a body without its last bytes, and without a value that goes on in
+    /// them.
+    pub(super) fn redact_all_but(&self, mut body: Vec<u8>, staying: usize) -> Vec<u8> {
+        let (taken, redacted) = self.store.redacted_start(&body, staying);
+        body.truncate(taken);
+        redacted.unwrap_or(body)
+    }
+
     /// Takes the beginning of a body that goes on: without the values in it, and without an end in
     /// which one may have begun.
     pub(super) fn redact_start(&self, body: &mut BytesMut) -> Vec<u8> {

@@ -5,8 +5,9 @@ use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use zeroize::Zeroizing;
 
-/// How much longer a value is at most if each byte is written as an escape: `\u0041`.
-const ESCAPED_BYTES_MAX: usize = 6;
+/// Bytes of the longest escape of one byte that is found: `&#x0000041;`, or `\\u0041` with each `\`
+/// written as two.
+const ESCAPED_BYTES_MAX: usize = 12;
 
 /// A secret's value. It has no `Debug`, and is overwritten when it is dropped.
 pub struct SecretValue {
@@ -57,8 +58,7 @@ impl SecretValue {
     }
 
     pub(super) fn longest(&self) -> usize {
-        // Escapes of escapes: each `\` of them is written as two.
-        2 * ESCAPED_BYTES_MAX * self.bytes.len()
+        ESCAPED_BYTES_MAX * self.needles.iter().map(|needle| needle.len()).max().unwrap_or(0)
     }
 }
 

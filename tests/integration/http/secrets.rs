@@ -268,6 +268,12 @@ fn a_value_is_found_across_chunks_in_compressed_bodies_and_at_the_limit() {
             }
             // The shown part of a failure ends within the value.
             "/cut" => response(500, "", format!("{}{VALUE} and more{}", "x".repeat((16 << 10) - 7), "y".repeat(9999))),
+            // What replaces the values is shorter, and what is read ends within a value: one of
+            // these bodies, whatever more is read than is shown.
+            many if many.starts_with("/many") => {
+                let body = format!("{}{}", &"xxxxxxxxxxxxxxxx"[..many.len() - 5], VALUE.repeat(4_000));
+                response(500, "", body)
+            }
             _ => unreachable!(),
         };
         wire.write_all(&bytes).is_ok()
@@ -277,7 +283,11 @@ fn a_value_is_found_across_chunks_in_compressed_bodies_and_at_the_limit() {
     assert_eq!(client.ok(ask("/chunks"))["body"], "[secret KEY]");
     assert_eq!(client.ok(ask("/zstd"))["body"], "[secret KEY]");
     let problem = serde_json::to_string(&client.problem(ask("/cut"))).unwrap();
-    assert!(problem.contains("xxx[secret") && !problem.contains("s3cr"), "{}", &problem[problem.len() - 99..]);
+    assert!(problem.contains("xxxxxxx") && !problem.contains("s3cr"), "{}", &problem[problem.len() - 99..]);
+    for more in 0..VALUE.len() {
+        let problem = serde_json::to_string(&client.problem(ask(&format!("/many{}", "-".repeat(more))))).unwrap();
+        assert!(problem.contains("[secret KEY]") && !problem.contains("s3"), "{}", &problem[problem.len() - 99..]);
+    }
 }
 
 #[test]
