@@ -1,6 +1,6 @@
 //! References that do not outlive their host.
 
-use super::references::{Place, Reference, References, Removal, check};
+use super::references::{Place, Reference, References, Removal, check, digest_of};
 use crate::run::{BlobBounds, BlobError};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -16,16 +16,15 @@ struct Held {
     blobs: BTreeMap<[u8; 32], (u64, u64)>,
 }
 
-impl References for MemoryReferences {
+impl Held {
     fn hold(
-        &self,
+        &mut self,
         run: &str,
         reference: &Reference,
         bounds: &BlobBounds,
         place: &mut Place<'_>,
     ) -> Result<(), BlobError> {
-        let mut held = self.0.lock();
-        let Held { by_run, blobs } = &mut *held;
+        let Self { by_run, blobs } = self;
         let of_run = by_run.entry(run.to_owned()).or_default();
         if of_run.contains_key(&reference.hash) {
             return place();
@@ -38,6 +37,25 @@ impl References for MemoryReferences {
         of_run.insert(reference.hash, reference.clone());
         blobs.entry(reference.hash).or_insert((reference.size, 0)).1 += 1;
         Ok(())
+    }
+}
+
+impl References for MemoryReferences {
+    fn hold(
+        &self,
+        run: &str,
+        reference: &Reference,
+        bounds: &BlobBounds,
+        place: &mut Place<'_>,
+    ) -> Result<(), BlobError> {
+        self.0.lock().hold(run, reference, bounds, place)
+    }
+
+    fn share(&self, hash: &[u8; 32], from: &str, to: &str, bounds: &BlobBounds) -> Result<(), BlobError> {
+        let mut held = self.0.lock();
+        let reference = held.by_run.get(from).and_then(|held| held.get(hash)).cloned();
+        let reference = reference.ok_or_else(|| BlobError::unknown(&digest_of(hash)))?;
+        held.hold(to, &reference, bounds, &mut || Ok(()))
     }
 
     fn all(&self) -> Result<Vec<([u8; 32], u64)>, BlobError> {

@@ -27,7 +27,7 @@ mod store;
 pub(crate) use folder::BlobFolder;
 #[cfg(any(feature = "wasm", test))]
 pub(crate) use memory::MemoryReferences;
-pub(crate) use references::{Place, Reference, References, Removal, check};
+pub(crate) use references::{Place, Reference, References, Removal, check, digest_of};
 pub(crate) use store::StoredBlobs;
 
 #[cfg(test)]

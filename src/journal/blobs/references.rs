@@ -46,6 +46,10 @@ pub(crate) trait References: Send + Sync {
         place: &mut Place<'_>,
     ) -> Result<(), BlobError>;
 
+    /// Makes a run hold a blob that another one holds, unless that holds it no more: then its file
+    /// may be gone.
+    fn share(&self, hash: &[u8; 32], from: &str, to: &str, bounds: &BlobBounds) -> Result<(), BlobError>;
+
     /// Returns what a run holds under a digest.
     fn held(&self, run: &str, hash: &[u8; 32]) -> Result<Option<Reference>, BlobError>;
 

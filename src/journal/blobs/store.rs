@@ -36,10 +36,13 @@ impl StoredBlobs {
     }
 
     fn reference(&self, run: &str, digest: &str) -> Result<Reference, BlobError> {
-        let hash = digest.strip_prefix("blake3:").and_then(hash_from_hex);
-        let hash = hash.ok_or_else(|| BlobError::unknown(digest))?;
-        self.references.held(run, &hash)?.ok_or_else(|| BlobError::unknown(digest))
+        self.references.held(run, &hash_of(digest)?)?.ok_or_else(|| BlobError::unknown(digest))
     }
+}
+
+/// The hash in the digest of a handle.
+fn hash_of(digest: &str) -> Result<[u8; 32], BlobError> {
+    digest.strip_prefix("blake3:").and_then(hash_from_hex).ok_or_else(|| BlobError::unknown(digest))
 }
 
 impl BlobStore for StoredBlobs {
@@ -60,8 +63,7 @@ impl BlobStore for StoredBlobs {
     }
 
     fn share(&self, digest: &str, from: &str, to: &str, bounds: &BlobBounds) -> Result<(), BlobError> {
-        let reference = self.reference(from, digest)?;
-        self.references.hold(to, &reference, bounds, &mut || Ok(()))
+        self.references.share(&hash_of(digest)?, from, to, bounds)
     }
 
     fn release(&self, run: &str) -> Result<(), BlobError> {

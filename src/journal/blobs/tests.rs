@@ -90,6 +90,29 @@ fn a_run_reads_only_what_it_was_given() {
 }
 
 #[test]
+fn what_is_shared_while_its_holder_releases_it_is_there_or_refused() {
+    each(|store, _| {
+        for round in 0..150_u64 {
+            let blob = put(store, "from", &round.to_le_bytes());
+            let begin = std::sync::Barrier::new(2);
+            let shared = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    begin.wait();
+                    store.release("from").unwrap();
+                });
+                begin.wait();
+                store.share(&blob.digest, "from", "to", &BlobBounds::default())
+            });
+            match shared {
+                Ok(()) => assert_eq!(read(store, "to", &blob.digest).unwrap(), round.to_le_bytes()[..]),
+                Err(error) => assert!(matches!(error, BlobError::Unknown { .. }), "{error}"),
+            }
+            store.release("to").unwrap();
+        }
+    });
+}
+
+#[test]
 fn each_bound_has_its_own_error() {
     each(|store, folder| {
         let bounds = BlobBounds { blob_bytes: 100, run_bytes: 150, run_blobs: 2, store_bytes: 200 };

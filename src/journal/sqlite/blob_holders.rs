@@ -5,7 +5,7 @@
 //! a holder of their own. Whatever is no run after a day holds nothing any more.
 
 use super::writer::Writer;
-use crate::journal::blobs::{Place, Reference, References, Removal, check};
+use crate::journal::blobs::{Place, Reference, References, Removal, check, digest_of};
 use crate::run::{BlobBounds, BlobError, system_time};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 use std::sync::{Arc, Weak};
@@ -81,6 +81,45 @@ pub(super) fn remove(change: &Connection, run: i64) -> rusqlite::Result<()> {
         .map(drop)
 }
 
+fn held(db: &Connection, run: &str, hash: &[u8; 32]) -> rusqlite::Result<Option<Reference>> {
+    db.prepare_cached("SELECT hash, size, media FROM blob_holder WHERE holder = ?1 AND hash = ?2")?
+        .query_row(params![run, hash], reference)
+        .optional()
+}
+
+fn hold(
+    change: &Connection,
+    run: &str,
+    Reference { hash, size, media_type }: &Reference,
+    bounds: &BlobBounds,
+    place: &mut Place<'_>,
+) -> rusqlite::Result<Result<(), BlobError>> {
+    let size_column = size.cast_signed();
+    let known = change
+        .prepare_cached("UPDATE blob_holder SET at = ?3 WHERE holder = ?1 AND hash = ?2")?
+        .execute(params![run, hash, now()])?;
+    if known > 0 {
+        return Ok(place());
+    }
+    let counts: (i64, i64) = change
+        .prepare_cached("SELECT count(*), coalesce(sum(size), 0) FROM blob_holder WHERE holder = ?1")?
+        .query_row([run], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let is_stored = change.prepare_cached("SELECT 1 FROM held_blob WHERE hash = ?1")?.exists([hash])?;
+    let stored: i64 = change.prepare_cached("SELECT bytes FROM held_bytes")?.query_row([], |row| row.get(0))?;
+    let stored = (!is_stored).then_some(stored.cast_unsigned());
+    let counts = (counts.0.cast_unsigned(), counts.1.cast_unsigned());
+    if let Err(refused) = check(*size, counts, stored, bounds).and_then(|()| place()) {
+        return Ok(Err(refused));
+    }
+    change
+        .prepare_cached("INSERT OR IGNORE INTO held_blob (hash, size) VALUES (?1, ?2)")?
+        .execute(params![hash, size_column])?;
+    change
+        .prepare_cached("INSERT INTO blob_holder (holder, hash, size, media, at) VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![run, hash, size_column, media_type, now()])?;
+    Ok(Ok(()))
+}
+
 impl References for Holders {
     fn hold(
         &self,
@@ -89,41 +128,18 @@ impl References for Holders {
         bounds: &BlobBounds,
         place: &mut Place<'_>,
     ) -> Result<(), BlobError> {
-        let Reference { hash, size, media_type } = reference;
-        let size_column = size.cast_signed();
-        self.change(|change| {
-            let known = change
-                .prepare_cached("UPDATE blob_holder SET at = ?3 WHERE holder = ?1 AND hash = ?2")?
-                .execute(params![run, hash, now()])?;
-            if known > 0 {
-                return Ok(place());
-            }
-            let counts: (i64, i64) = change
-                .prepare_cached("SELECT count(*), coalesce(sum(size), 0) FROM blob_holder WHERE holder = ?1")?
-                .query_row([run], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            let is_stored = change.prepare_cached("SELECT 1 FROM held_blob WHERE hash = ?1")?.exists([hash])?;
-            let stored: i64 = change.prepare_cached("SELECT bytes FROM held_bytes")?.query_row([], |row| row.get(0))?;
-            let stored = (!is_stored).then_some(stored.cast_unsigned());
-            let counts = (counts.0.cast_unsigned(), counts.1.cast_unsigned());
-            if let Err(refused) = check(*size, counts, stored, bounds).and_then(|()| place()) {
-                return Ok(Err(refused));
-            }
-            change
-                .prepare_cached("INSERT OR IGNORE INTO held_blob (hash, size) VALUES (?1, ?2)")?
-                .execute(params![hash, size_column])?;
-            change
-                .prepare_cached("INSERT INTO blob_holder (holder, hash, size, media, at) VALUES (?1, ?2, ?3, ?4, ?5)")?
-                .execute(params![run, hash, size_column, media_type, now()])?;
-            Ok(Ok(()))
+        self.change(|change| hold(change, run, reference, bounds, place))
+    }
+
+    fn share(&self, hash: &[u8; 32], from: &str, to: &str, bounds: &BlobBounds) -> Result<(), BlobError> {
+        self.change(|change| match held(change, from, hash)? {
+            Some(reference) => hold(change, to, &reference, bounds, &mut || Ok(())),
+            None => Ok(Err(BlobError::unknown(&digest_of(hash)))),
         })
     }
 
     fn held(&self, run: &str, hash: &[u8; 32]) -> Result<Option<Reference>, BlobError> {
-        self.read(|db| {
-            db.prepare_cached("SELECT hash, size, media FROM blob_holder WHERE holder = ?1 AND hash = ?2")?
-                .query_row(params![run, hash], reference)
-                .optional()
-        })
+        self.read(|db| held(db, run, hash))
     }
 
     fn held_by(&self, run: &str) -> Result<Vec<Reference>, BlobError> {
