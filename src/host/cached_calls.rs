@@ -3,6 +3,7 @@
 use super::Host;
 use crate::journal::{CacheBounds, CacheCounts, Found, NewEntry, Question, StepCache};
 use crate::process::handler::CACHE;
+use crate::process::secret;
 use crate::process::{Blob, Json, Micros, Payload, Pid, Recalls, Tag, Timestamp};
 use crate::run::{CachedOutcome, Dispatched, Effects, OutgoingCall, Reply};
 use base64::Engine as _;
@@ -73,11 +74,22 @@ fn answer_of(Found { run, at, output }: &Found) -> Payload {
     Json::parse(text).map_or(Payload::NULL, Payload::Json)
 }
 
-/// An outcome as expressions see it. One that names a blob is of no use to a run that does not hold
-/// it.
-fn output_of(payload: &Payload) -> Option<bytes::Bytes> {
+/// Whether an outcome is of use to its run alone: it names a blob, which other runs do not hold, or
+/// has the placeholder of a secret, which is another in each run. A pure guest has only the digests
+/// that are in its input.
+fn is_of_its_run(json: &Json, is_pure: bool) -> bool {
+    let text = json.as_str();
+    let names_blob = || match is_pure {
+        true => !Blob::all_of(&json.to_value()).is_empty(),
+        false => true,
+    };
+    text.contains(secret::PREFIX) || (Blob::is_named_in(text) && names_blob())
+}
+
+/// An outcome as expressions see it. `None` if it is of no use to other runs.
+fn output_of(payload: &Payload, is_pure: bool) -> Option<bytes::Bytes> {
     match payload {
-        Payload::Json(json) if json.as_str().contains("blake3:") && !Blob::all_of(&json.to_value()).is_empty() => None,
+        Payload::Json(json) if is_of_its_run(json, is_pure) => None,
         Payload::Json(json) => Some(bytes::Bytes::copy_from_slice(json.as_bytes())),
         Payload::Bytes(bytes) => Some(format!("\"{}\"", STANDARD.encode(bytes)).into()),
         Payload::Blob(_) | Payload::Recalled(_) => None,
@@ -111,7 +123,7 @@ impl Effects for CachedCalls {
     fn keep(&self, outcome: CachedOutcome) {
         let Some(cache) = &self.cache else { return };
         let CachedOutcome { key, run, at, output } = outcome;
-        let Some(output) = output_of(&output) else { return };
+        let Some(output) = output_of(&output, key.if_pure) else { return };
         let (of, ttl) = (Arc::clone(&key.of), key.ttl);
         cache.keep(NewEntry { key: Arc::clone(&key.key), of, run, at, ttl, output });
     }

@@ -144,6 +144,12 @@ impl Blob {
         found
     }
 
+    /// Returns whether a text contains a digest: by itself, or as a part of a handle.
+    #[must_use]
+    pub fn is_named_in(text: &str) -> bool {
+        text.match_indices("blake3:").any(|(at, _)| text.get(at..at + 7 + 64).is_some_and(Self::is_digest))
+    }
+
     /// Returns whether a text has the form of a digest.
     #[must_use]
     pub fn is_digest(text: &str) -> bool {

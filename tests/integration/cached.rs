@@ -187,6 +187,33 @@ async fn a_call_is_answered_by_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_is_of_use_to_its_run_alone_is_not_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let digest = format!("blake3:{}", "0a".repeat(32));
+    let placeholder = format!("wfhost-secret-KEY-{}", "0a".repeat(16));
+    for (ask, kept) in [
+        (json!(digest), 0),
+        (json!({ "text": format!("at {digest}.") }), 0),
+        (json!([placeholder]), 0),
+        (json!(&digest[1..]), 1),
+        (json!(&digest[..70]), 2),
+    ] {
+        let inputs = json!({ "ask": ask, "day": ask.to_string() });
+        let outcome = world.run_with(CALLS, inputs).await;
+        assert_eq!(outcome.outputs(), Some(json!({ "got": ask })));
+        assert_eq!(world.counts().2, kept, "{ask}");
+    }
+    let puts = "
+name: puts
+steps: [{ id: put, call: blob.put, with: { text: hi }, cache: { ttl: 1h } }]
+outputs: { size: '${ .steps.put.output.size }' }
+";
+    assert_eq!(world.run(puts).await.outputs(), Some(json!({ "size": 2 })));
+    assert_eq!(world.counts().2, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_is_run_again_on_purpose_does_not_ask() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());
