@@ -262,3 +262,51 @@ async fn lines_are_read_again_and_not_recorded_from_every_record_on() {
         assert_eq!(outputs(&run.finished().await), expected, "from record {at}");
     }
 }
+
+const ANY_LINES: &str = r#"
+inputs: { data: { type: blob } }
+steps:
+  - { id: same, for-each: { lines: "${ .inputs.data }" }, set: "${ .item }" }
+  - { id: some, for-each: { lines: "${ .inputs.data }", batch: 100 }, set: "${ .item | map(utf8bytelength) }" }
+outputs:
+  lines: [ "${ .steps.same.output.lines }", "${ .steps.some.output.lines }" ]
+  same: "${ .steps.same.output.results }"
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_of_any_length_and_content_are_read_by_default() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = host(folder.path(), BlobBounds::default());
+    let workflow = load(&host, ANY_LINES, folder.path());
+    let whole = (1 << 20) - 1;
+    let cases = [
+        ("y", 60, 20_000),
+        ("y", 104, 11_000),
+        ("y", 200, 6_000),
+        ("y", 1_000, 1_300),
+        ("\"", 300, 4_000),
+        ("\u{1}", 500, 2_500),
+        ("日", 50, 8_000),
+        ("y", whole, 2),
+        ("\u{1}", whole, 1),
+    ];
+    for (unit, times, count) in cases {
+        let line = unit.repeat(times);
+        let text = format!("{line}\n").repeat(count);
+        let id = format!("{:x}-{times}", unit.chars().next().unwrap() as u32);
+        let data = host.blobs(&id, true).put(text.as_bytes(), "text/plain").unwrap();
+        let options = RunOptions { id: Some(id.clone()), ..RunOptions::default() };
+        let run = host.start(&workflow, object(&json!({ "data": data.to_value() })), options).unwrap();
+        let told = outputs(&run.finished().await);
+        assert_eq!(told["lines"], json!([count, count]), "{id}");
+        let same = host.blobs(&id, true).open(told["same"]["digest"].as_str().unwrap()).unwrap();
+        let expected = format!("{}\n", json!(line)).repeat(count);
+        assert!(same.read(0, usize::MAX).unwrap() == expected.as_bytes(), "{id}");
+    }
+    // A byte more is too much.
+    let data = host.blobs("long", true).put("y".repeat((1 << 20) + 1).as_bytes(), "text/plain").unwrap();
+    let options = RunOptions { id: Some("long".to_owned()), ..RunOptions::default() };
+    let run = host.start(&workflow, object(&json!({ "data": data.to_value() })), options).unwrap();
+    let (kind, detail) = problem(&run.finished().await);
+    assert_eq!((&*kind, &*detail), ("line-too-long", "the line at byte 0 has more than 1048576 bytes"));
+}

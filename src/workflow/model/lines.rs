@@ -18,7 +18,7 @@
 
 use super::fields::{Fields, KnownKeys};
 use super::values::whole;
-use super::{TURNS_MAX, foreign_keys};
+use super::{Action, Step, TURNS_MAX, foreign_keys};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::{Content, Entry, Node, Scalar, Span, Style};
 
@@ -29,6 +29,11 @@ pub(super) const WINDOW_MAX: u64 = 100_000;
 /// Bytes of the lines that are read at once, and so of the longest line. Arbitrary: what a payload
 /// of a guest has.
 pub(crate) const LINES_BYTES_MAX: u64 = 1 << 20;
+/// Bytes of these lines as JSON at most, where a byte may become six and each line has quotes and a
+/// comma.
+const LINES_JSON_BYTES_MAX: u64 = 6 * LINES_BYTES_MAX + 3 * WINDOW_MAX + 1024;
+/// Bytes of the results of these lines at most: what the interpreter commands in one step.
+const RESULTS_BYTES_MAX: u64 = 12 << 20;
 
 const EXAMPLE: &str = "for-each: { lines: \"${ .inputs.data }\" }, where the input is declared with type: blob";
 
@@ -105,6 +110,20 @@ pub(super) fn rewritten(step: &Node, problems: &mut Diagnostics) -> Option<Node>
         at.entry("repeat", repeat),
     ];
     Some(Node { span: step.span, content: Content::Mapping(own.chain(made).collect()) })
+}
+
+/// Lets the steps that read the lines and store the results have larger payloads than others. No
+/// file can: calls have no `limits`.
+pub(super) fn widen(step: &mut Step) {
+    let Action::Steps(block) = &mut step.action else { return };
+    for step in &mut block.steps {
+        let bytes_max = match step.id.value.as_str() {
+            "read_lines" => LINES_JSON_BYTES_MAX,
+            "keep_results" => RESULTS_BYTES_MAX,
+            _ => continue,
+        };
+        step.limits.0.insert("payload", bytes_max);
+    }
 }
 
 /// The step that is run for each line, or for some lines at once.

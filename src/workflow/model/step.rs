@@ -110,7 +110,11 @@ pub(super) fn read_step(index: usize, node: &Node, within: BlockPlace<'_>, probl
     }
     let node = rewritten.as_ref().unwrap_or(node);
     let pointer = format!("{}/{index}", within.pointer);
-    read_step_of(&KEYS, node, None, BlockPlace { pointer: &pointer, ..within }, problems)
+    let mut step = read_step_of(&KEYS, node, None, BlockPlace { pointer: &pointer, ..within }, problems)?;
+    if is_lines {
+        lines::widen(&mut step);
+    }
+    Some(step)
 }
 
 /// Reads a step with certain keys at a place, and with an id that is not in the file if there is
