@@ -3,7 +3,7 @@
 use super::args::server;
 use super::args::settings::{Settings, Unset};
 use super::commands::{
-    backup, build, cache, cancel, check, deploy, dev, doctor, engine, example, fmt, fork, graph, history, inbox,
+    backup, blob, build, cache, cancel, check, deploy, dev, doctor, engine, example, fmt, fork, graph, history, inbox,
     inspect, lock, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore, resume,
     retry, rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate, verify,
     workflow,
@@ -112,6 +112,8 @@ pub(in crate::cli) enum Command {
     Verify(verify::Arguments),
     /// Remove runs that have ended.
     Rm(rm::Arguments),
+    /// List the blobs that a run holds, or get one of them.
+    Blob(blob::Arguments),
     /// List or remove what is kept of steps with `cache`.
     Cache(cache::Arguments),
     /// Copy the data folder while runs execute in it.
@@ -233,6 +235,7 @@ impl Command {
             Self::Query(command) => (&mut command.target.data, None),
             Self::Resolve(command) => (&mut command.act.target.data, None),
             Self::Rm(command) => (&mut command.target.data, None),
+            Self::Blob(command) => (&mut command.target_mut().data, None),
             Self::Serve(command) => {
                 let (data, host) = (Some(&mut command.data), Some(&mut command.host));
                 return Unset { data, host, cache: None, webhooks: Some(&mut command.webhooks) };

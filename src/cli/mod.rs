@@ -1,9 +1,9 @@
 //! The command line. Data goes to standard output, everything else to standard error.
 //!
-//! Imports run one way: `command_line`, `usage` → [`commands`] → [`watch`] → [`store`] → [`args`] →
-//! [`project`] → [`report`] → `table`, `terminal`, `exit`. Exit codes: 0 success, 1 the run failed,
-//! 2 usage or definition error, 3 cancelled, timed out or suspended. A closed pipe is success: its
-//! reader has what it wanted.
+//! Imports run one way: `command_line`, `usage` → [`commands`] → [`watch`] → [`store`] →
+//! [`output_dir`] → [`args`] → [`project`] → [`report`] → `table`, `terminal`, `exit`. Exit codes:
+//! 0 success, 1 the run failed, 2 usage or definition error, 3 cancelled, timed out or suspended. A
+//! closed pipe is success: its reader has what it wanted.
 //!
 //! The command line decides nothing: an embedder can do all of this through [`crate::host`].
 
@@ -11,6 +11,7 @@ mod args;
 mod command_line;
 mod commands;
 mod exit;
+mod output_dir;
 mod project;
 mod report;
 mod store;
@@ -22,10 +23,10 @@ mod watch;
 use clap::{CommandFactory as _, Parser as _};
 use command_line::{Command, CommandLine};
 use commands::{
-    backup, build, cache, cancel, check, completions, deploy, dev, doctor, engine, example, fmt, fork, graph, history,
-    inbox, inspect, lock, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve, restore,
-    resume, retry, rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade, validate,
-    verify, workflow,
+    backup, blob, build, cache, cancel, check, completions, deploy, dev, doctor, engine, example, fmt, fork, graph,
+    history, inbox, inspect, lock, login, logs, ls, lsp, man, new, pause, plan, ps, push, query, replay, resolve,
+    restore, resume, retry, rm, run, schedule, schema, serve, signal, status, test, token, top, trace, upgrade,
+    validate, verify, workflow,
 };
 use exit::Exit;
 use report::error::CommandError;
@@ -75,6 +76,7 @@ pub fn main() -> ExitCode {
         Command::Replay(command) => reported(replay::replay(&command, terminal), command.json, terminal),
         Command::Verify(command) => reported(verify::verify(&command, terminal), command.json, terminal),
         Command::Rm(command) => reported(rm::rm(&command, terminal), command.json, terminal),
+        Command::Blob(command) => reported(blob::blob(&command, terminal), command.json(), terminal),
         Command::Cache(command) => reported(cache::cache(&command, terminal), command.json(), terminal),
         Command::Backup(command) => reported(backup::backup(&command, terminal), command.json, terminal),
         Command::Restore(command) => reported(restore::restore(&command, terminal), command.json, terminal),

@@ -1,6 +1,6 @@
 //! Files as inputs and as outputs, and what becomes of blobs with their runs.
 
-use super::support::World;
+use super::support::{World, eventually};
 use super::transcript;
 use serde_json::json;
 use std::path::Path;
@@ -101,6 +101,94 @@ fn a_backup_has_the_blobs_and_doctor_finds_what_is_wrong_with_them() {
     std::fs::remove_file(&blob).unwrap();
     let missing = transcript(&world.does(&["doctor", "--data", &data]));
     assert!(missing.contains("a stored blob of runs cannot be used"), "{missing}");
+}
+
+/// Gives a file back, once it may.
+const ASKS: &str = "
+inputs: { data: { type: blob } }
+steps:
+  - { id: asks, wait: { signal: go } }
+  - { id: after, needs: asks, set: 1 }
+outputs: { copy: \"${ .inputs.data }\" }
+";
+
+#[test]
+fn outputs_are_written_however_the_run_comes_to_its_end() {
+    let world = World::new(ASKS);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("data.csv"), "a,b\n").unwrap();
+    let input = format!("data=@{}", path("data.csv"));
+    let ends = |id: &str, out: &str, arguments: &[&str]| {
+        let to = path(out);
+        let run = world.spawn(&[arguments, &["--json", "--output-dir", &to]].concat());
+        eventually(|| world.does(&["signal", id, "go", "--id", out]).status.success().then_some(()));
+        let (told, code) = run.told();
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(std::fs::read_to_string(folder.path().join(out).join("copy.csv")).unwrap(), "a,b\n", "{out}");
+    };
+    world.begin("it", "asks", &["-i", &input]).kill();
+    let again = ["run", &world.file, "--run-id", "it", "-i", &input];
+    ends("it", "recovered", &again);
+    // The run has ended.
+    let ended = path("ended");
+    let done = world.does(&[&again[..], &["--output-dir", &ended]].concat());
+    assert!(transcript(&done).contains("ended/copy.csv (4 bytes)"), "{}", transcript(&done));
+    assert_eq!(std::fs::read_to_string(path("ended/copy.csv")).unwrap(), "a,b\n");
+    std::fs::write(path("ended/copy.csv"), "mine").unwrap();
+    let done = world.does(&[&again[..], &["--output-dir", &ended]].concat());
+    assert_eq!(done.status.code(), Some(1));
+    assert!(transcript(&done).contains("copy.csv exists, with other content"), "{}", transcript(&done));
+    // Another process runs it.
+    let going = world.begin("left", "asks", &["-i", &input]);
+    ends("left", "followed", &["run", &world.file, "--run-id", "left", "-i", &input]);
+    assert_eq!(going.told().1, Some(0));
+    world.begin("resumed", "asks", &["-i", &input]).kill();
+    ends("resumed", "resumed", &["resume", "resumed"]);
+    ends("forked", "forked", &["fork", "it", "--at", "1", "--run-id", "forked"]);
+    let retried = path("retried");
+    world.says(&["retry", "it", "--from", "after", "--output-dir", &retried]);
+    assert_eq!(std::fs::read_to_string(path("retried/copy.csv")).unwrap(), "a,b\n");
+    // What is not waited for is not written.
+    let _going = world.begin("elsewhere", "asks", &["-i", &input]);
+    let refused = world.refuses(&["resume", "elsewhere", "--output-dir", &path("none")]);
+    assert!(refused.contains("does not wait for its end") && refused.contains("wfhost blob get"), "{refused}");
+    assert!(world.refuses(&["resume", "--all", "--output-dir", &path("none")]).contains("cannot be used with"));
+}
+
+#[test]
+fn the_blobs_of_a_run_are_listed_and_fetched() {
+    let world = World::new(FILES);
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("data.csv"), "one\ntwo\n").unwrap();
+    world.says(&["run", "--run-id", "it", &world.file, "-i", &format!("data=@{}", path("data.csv"))]);
+    let list = world.tells(&["blob", "ls", "it", "--json"]);
+    let digest = format!("blake3:{}", blake3::hash(b"one\ntwo\n").to_hex());
+    let item = list.as_array().unwrap().iter().find(|item| item["digest"] == *digest).unwrap();
+    let places = json!(["inputs/data", "outputs/data"]);
+    assert_eq!(*item, json!({ "digest": digest, "size": 8, "media-type": "text/csv", "places": places }));
+    let table = world.says(&["blob", "ls", "it"]);
+    assert!(table.contains("outputs/results/upper") && table.contains(&digest[..19]), "{table}");
+    for name in ["data", "inputs/data", "outputs/data", &digest, &digest[7..20]] {
+        assert_eq!(world.says(&["blob", "get", "it", name]), "one\ntwo\n", "{name}");
+    }
+    assert_eq!(world.says(&["blob", "get", "i", "results/upper"]), "\"ONE\"\n\"TWO\"\n");
+    let file = path("upper.jsonl");
+    world.says(&["blob", "get", "it", "results/upper", "-o", &file]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "\"ONE\"\n\"TWO\"\n");
+    assert!(world.refuses(&["blob", "get", "it", "data", "-o", &file]).contains("exists already"));
+    world.says(&["blob", "get", "it", "--output-dir", &path("out")]);
+    assert_eq!(std::fs::read_to_string(path("out/results/upper.jsonl")).unwrap(), "\"ONE\"\n\"TWO\"\n");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3, "nothing else is left there");
+    let refused = world.refuses(&["blob", "get", "it", "dta"]);
+    assert!(refused.contains("has no blob `dta`") && refused.contains("did you mean data?"), "{refused}");
+    assert!(world.refuses(&["blob", "get", "it", "b"]).contains("`wfhost blob ls it` lists"), "a digest is longer");
+    assert!(world.refuses(&["blob", "get", "it"]).contains("PLACE|DIGEST"));
+    assert!(world.refuses(&["blob", "ls", "nope"]).contains("there is no run `nope`"));
+    let blob = world.data.join("blobs").join(&digest[7..9]).join(&digest[7..]);
+    std::fs::write(blob, "one\ntwi\n").unwrap();
+    assert!(world.refuses(&["blob", "get", "it", "data"]).contains("damaged"));
 }
 
 #[test]

@@ -26,10 +26,17 @@ fn ids_of_runs_and_their_steps_are_offered() {
         lines
     };
     assert_eq!(offered(&["status", "or"]), ["order-1", "order-2"]);
+    assert_eq!(offered(&["blob", "get", "or"]), ["order-1", "order-2"]);
     assert_eq!(offered(&["rm", "other", ""]), ["order-1", "order-2", "other"]);
     assert_eq!(offered(&["retry", "order-1", "--from", "s"]), ["second"]);
     // What is no run's, and what cannot be found out, is left to the script.
-    for words in [&["run", "or"][..], &["status", "order-1", "o"], &["retry", "nope", "--from", ""], &["signal"]] {
+    for words in [
+        &["run", "or"][..],
+        &["status", "order-1", "o"],
+        &["retry", "nope", "--from", ""],
+        &["signal"],
+        &["blob", "get", "order-1", ""],
+    ] {
         assert!(offered(words).is_empty(), "{words:?}");
     }
     // A flag names another folder.

@@ -215,6 +215,58 @@ impl Server {
         accept: &'static str,
         take: &mut dyn FnMut(&[u8]) -> Result<bool, CommandError>,
     ) -> Result<(), CommandError> {
+        let broken = |why: String| CommandError::User(self.silent(format!("the stream broke off: {why}"), None));
+        let mut left = Vec::new();
+        let is_whole = self.stream(ask, accept, &mut |bytes| {
+            let mut rest = bytes;
+            while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
+                left.extend_from_slice(&rest[..end]);
+                rest = &rest[end + 1..];
+                if !take(&left)? {
+                    return Ok(false);
+                }
+                left.clear();
+            }
+            left.extend_from_slice(rest);
+            if left.len() > LINE_BYTES_MAX {
+                return Err(broken("a line is too long".to_owned()));
+            }
+            Ok(true)
+        })?;
+        if !is_whole || left.is_empty() { Ok(()) } else { take(&left).map(drop) }
+    }
+
+    /// Writes the content of a blob, which is compared with its digest. The error is a sentence for
+    /// the user.
+    pub(in crate::cli) fn download(
+        &self,
+        path: &[&str],
+        digest: &str,
+        to: &mut dyn std::io::Write,
+    ) -> Result<(), String> {
+        let mut hasher = blake3::Hasher::new();
+        let streamed = self.stream(&Ask::get(path), "*/*", &mut |bytes| {
+            hasher.update(bytes);
+            to.write_all(bytes)?;
+            Ok(true)
+        });
+        streamed.map_err(|error| match error {
+            CommandError::User(error) => error.title,
+            CommandError::Internal(error) => error.to_string(),
+        })?;
+        if digest.strip_prefix("blake3:") != Some(hasher.finalize().to_hex().as_str()) {
+            return Err(format!("{} sent another content than that of {digest}", self.name()));
+        }
+        Ok(())
+    }
+
+    /// Reads a stream part by part, until it ends or `take` returns false. Returns whether it ended.
+    fn stream(
+        &self,
+        ask: &Ask<'_>,
+        accept: &'static str,
+        take: &mut dyn FnMut(&[u8]) -> Result<bool, CommandError>,
+    ) -> Result<bool, CommandError> {
         let request = self.request(ask, accept)?;
         let broken = |why: String| CommandError::User(self.silent(format!("the stream broke off: {why}"), None));
         self.runtime.block_on(async {
@@ -227,26 +279,17 @@ impl Server {
                 let value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
                 return Err(self.refused(status, after.as_deref(), value).into());
             }
-            let (mut body, mut left) = (answer.into_body(), Vec::new());
+            let mut body = answer.into_body();
             loop {
                 let frame = tokio::time::timeout(SILENCE_MAX, body.frame()).await;
-                let Some(frame) = frame.map_err(|_| broken("the server is silent".to_owned()))? else { break };
+                let Some(frame) = frame.map_err(|_| broken("the server is silent".to_owned()))? else {
+                    return Ok(true);
+                };
                 let Ok(bytes) = frame.map_err(broken)?.into_data() else { continue };
-                let mut rest = &bytes[..];
-                while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                    left.extend_from_slice(&rest[..end]);
-                    rest = &rest[end + 1..];
-                    if !take(&left)? {
-                        return Ok(());
-                    }
-                    left.clear();
-                }
-                left.extend_from_slice(rest);
-                if left.len() > LINE_BYTES_MAX {
-                    return Err(broken("a line is too long".to_owned()));
+                if !take(&bytes)? {
+                    return Ok(false);
                 }
             }
-            if left.is_empty() { Ok(()) } else { take(&left).map(drop) }
         })
     }
 

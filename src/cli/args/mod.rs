@@ -13,6 +13,7 @@ pub(in crate::cli) mod host;
 pub(in crate::cli) mod http;
 pub(in crate::cli) mod inputs;
 pub(in crate::cli) mod logins;
+pub(in crate::cli) mod output;
 mod secrets;
 pub(in crate::cli) mod server;
 pub(in crate::cli) mod settings;

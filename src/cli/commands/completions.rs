@@ -75,6 +75,9 @@ pub(in crate::cli) fn complete(words: &[String]) -> anyhow::Result<Exit> {
 fn candidates(words: &[String]) -> Option<Vec<String>> {
     let (word, before) = words.split_last()?;
     let (command, given) = before.split_first()?;
+    if command == "blob" && given.len() == 1 {
+        return runs(word, before);
+    }
     if command == "rm" && !word.starts_with('-') || ON_RUNS.contains(&command.as_str()) && given.is_empty() {
         return runs(word, before);
     }

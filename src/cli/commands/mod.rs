@@ -5,6 +5,7 @@
 //! after what it is.
 
 pub(in crate::cli) mod backup;
+pub(in crate::cli) mod blob;
 pub(in crate::cli) mod build;
 pub(in crate::cli) mod cache;
 pub(in crate::cli) mod cancel;

@@ -3,6 +3,7 @@
 use crate::base::processors;
 use crate::cli::args::host::HostArguments;
 use crate::cli::args::inputs::INPUT_HINT;
+use crate::cli::args::output::OutputArguments;
 use crate::cli::args::target::TargetArguments;
 use crate::cli::args::values::{Substitution, by_name};
 use crate::cli::args::workflow::load_file;
@@ -44,6 +45,8 @@ pub(in crate::cli) struct NewArguments {
     /// Print only outputs and problems: no progress, logs or warnings.
     #[arg(short, long)]
     pub(in crate::cli) quiet: bool,
+    #[command(flatten)]
+    pub(in crate::cli) output: OutputArguments,
     #[command(flatten)]
     pub(in crate::cli) target: TargetArguments,
     #[command(flatten)]
@@ -96,6 +99,7 @@ fn follow(
     slot: &mut Option<Host>,
     start: Start<'_>,
 ) -> Result<Exit, CommandError> {
+    session.write_outputs_to(new.output.folder())?;
     let (runs, stored) = new.target.data.find(given)?;
     drop(runs);
     let mut warnings = Warnings::new();
@@ -132,7 +136,7 @@ fn follow(
         // Another process started a run of this id first: nothing of this one left the host.
         return Err(UserError::from(LoadError::Exists { id: run.id().to_string() }).into());
     }
-    Ok(session.report(&ended, &workflow, host.guests().slots()))
+    Ok(session.report(host, &ended, &workflow))
 }
 
 pub(in crate::cli) fn rerun_error(error: RerunError, id: &str) -> UserError {

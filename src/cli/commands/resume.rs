@@ -2,6 +2,7 @@
 
 use crate::base::processors;
 use crate::cli::args::host::HostArguments;
+use crate::cli::args::output::OutputArguments;
 use crate::cli::args::target::TargetArguments;
 use crate::cli::commands::acts;
 use crate::cli::commands::launch::{note_queued, warn_of_uncertain};
@@ -44,7 +45,7 @@ pub(in crate::cli) struct Arguments {
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(in crate::cli) run: Option<String>,
     /// Resume all suspended runs, except paused ones.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "output_dir")]
     pub(in crate::cli) all: bool,
     /// Print one JSON object, as `wfhost run --json` does; with --all a list of them.
     #[arg(long)]
@@ -52,6 +53,8 @@ pub(in crate::cli) struct Arguments {
     /// Print only outputs and problems: no progress, logs or warnings.
     #[arg(short, long)]
     pub(in crate::cli) quiet: bool,
+    #[command(flatten)]
+    pub(in crate::cli) output: OutputArguments,
     #[command(flatten)]
     pub(in crate::cli) target: TargetArguments,
     #[command(flatten)]
@@ -79,6 +82,9 @@ pub(in crate::cli) fn resume(command: &Arguments, terminal: Terminal) -> anyhow:
 
 /// Unpauses a run of a server: what is not paused there goes on by itself.
 fn on_server(command: &Arguments) -> Result<Exit, CommandError> {
+    if command.output.folder().is_some() {
+        return Err(not_waited_for().into());
+    }
     let Some(given) = command.run.as_deref().filter(|_| !command.host.chosen_addresses) else {
         let refused = UserError::new(kind::USAGE, "a server resumes its runs by itself, with its own addresses");
         return Err(refused.hint("`wfhost resume RUN --server URL` resumes a paused one").into());
@@ -118,9 +124,11 @@ fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Optio
                 _ => report.hint(retry_hint(&id)).into(),
             });
         }
+        Ownership::Owned(_) if command.output.folder().is_some() => return Err(not_waited_for().into()),
         Ownership::Owned(owner) => return unpause(&runs, stored, owner.pid, session),
         Ownership::Orphaned => {}
     }
+    session.write_outputs_to(command.output.folder())?;
     command.host.check_addresses(&runs, &id, &session.invocation)?;
     // The host opens its own store.
     drop(runs);
@@ -133,6 +141,12 @@ fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Optio
     note_queued(host, &run, session)?;
     warn_of_uncertain(&run, session);
     Ok(session.follow(host, &workflow, &run, watch))
+}
+
+/// The refusal of `--output-dir` where the run continues in another process.
+fn not_waited_for() -> UserError {
+    UserError::new(kind::USAGE, "the run continues in another process, and this command does not wait for its end")
+        .hint("leave out --output-dir; once the run has ended: wfhost blob get RUN --output-dir DIR")
 }
 
 /// Unpauses a run of another host.

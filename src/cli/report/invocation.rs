@@ -25,8 +25,18 @@ pub(in crate::cli) const ALLOW_ADDRESS: &str = "--allow-address";
 
 /// Flags with a value that say how a run is executed, not what it is: they are not stored with a
 /// durable run.
-const HOST_FLAGS: [&str; 9] =
-    ["--data", ALLOW_ADDRESS, "--secret", "--slots", "--workers", "--profile", "--cache", "--cache-bytes", "--config"];
+const HOST_FLAGS: [&str; 10] = [
+    "--data",
+    ALLOW_ADDRESS,
+    "--secret",
+    "--slots",
+    "--workers",
+    "--profile",
+    "--cache",
+    "--cache-bytes",
+    "--config",
+    "--output-dir",
+];
 
 /// Those of them that have no value.
 const HOST_SWITCHES: [&str; 2] = ["--no-cache", "--plain-secrets"];

@@ -1,9 +1,10 @@
 //! Following a run to its end, and reporting its outcome.
 
 use crate::cli::exit::Exit;
+use crate::cli::output_dir;
 use crate::cli::report::compiling;
 use crate::cli::report::compiling::SAID_BYTES_MIN;
-use crate::cli::report::error::CommandError;
+use crate::cli::report::error::{CommandError, UserError};
 use crate::cli::report::invocation::Invocation;
 use crate::cli::report::journal::{FULL, FULL_HINT, RECREATED_HINT, TORN_HINT, recreated, torn};
 use crate::cli::report::outcome::Report;
@@ -18,6 +19,7 @@ use crate::host::{Host, Outcome, RunHandle, Status, StorageNotice, Workflow};
 use crate::process::Payload;
 use crate::run::{Events, Uncertain, Watcher};
 use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The events of a run, from before it starts or is recovered, so that none is missed.
@@ -53,6 +55,8 @@ pub(in crate::cli) struct Session {
     pub(in crate::cli) invocation: Invocation,
     /// The run outlives the command.
     pub(in crate::cli) durable: bool,
+    /// The folder for the outputs that are blobs.
+    output_dir: Option<PathBuf>,
 }
 
 impl Session {
@@ -60,7 +64,14 @@ impl Session {
         let follower = (!quiet && !json).then(|| Follower::start(terminal));
         let invocation = Invocation::new(timeout);
         let signals = Signals::listen(json, terminal, follower.clone(), &invocation);
-        Self { json, quiet, terminal, follower, signals, warnings: Vec::new(), invocation, durable: true }
+        let warnings = Vec::new();
+        Self { json, quiet, terminal, follower, signals, warnings, invocation, durable: true, output_dir: None }
+    }
+
+    /// Makes the folder of `--output-dir`, to which the outputs of the run are written.
+    pub(in crate::cli) fn write_outputs_to(&mut self, folder: Option<&Path>) -> Result<(), UserError> {
+        self.output_dir = folder.map(Path::to_owned);
+        folder.map_or(Ok(()), output_dir::make)
     }
 
     /// A line that is shown unless the command is quiet.
@@ -158,7 +169,7 @@ impl Session {
     pub(in crate::cli) fn follow(&self, host: &Host, workflow: &Workflow, run: &RunHandle, watch: Watch) -> Exit {
         self.show(run, workflow, watch);
         let ended = self.wait_to_the_end(host, run, true);
-        self.report(&ended, workflow, host.guests().slots())
+        self.report(host, &ended, workflow)
     }
 
     /// Shows what its watcher sees of a run.
@@ -184,8 +195,24 @@ impl Session {
         ended
     }
 
-    /// Reports the outcome of a run.
-    pub(in crate::cli) fn report(&self, ended: &EndedRun, workflow: &Workflow, slots: u32) -> Exit {
+    /// Writes the outputs that are files, and reports the outcome of a run.
+    pub(in crate::cli) fn report(&self, host: &Host, ended: &EndedRun, workflow: &Workflow) -> Exit {
+        let written = self.output_dir.as_ref().map_or(Ok(()), |folder| {
+            let blobs = host.blobs(&ended.outcome.run, self.durable);
+            let fetch = |digest: &str, to: &mut dyn std::io::Write| output_dir::copy(&blobs, digest, to);
+            output_dir::write(folder, &output_dir::outputs_of(&ended.outcome), &fetch, &|note| self.note(note))
+        });
+        let exit = self.report_outcome(ended, workflow, host.guests().slots());
+        written.map_or_else(
+            |why| {
+                self.terminal.error(&why, Some(output_dir::ELSEWHERE));
+                Exit::Failed
+            },
+            |()| exit,
+        )
+    }
+
+    fn report_outcome(&self, ended: &EndedRun, workflow: &Workflow, slots: u32) -> Exit {
         self.close();
         let EndedRun { outcome, uncertain } = ended;
         // A retry reuses what succeeded; the same command with the same id would only report the

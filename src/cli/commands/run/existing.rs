@@ -172,7 +172,6 @@ impl ExistingRun<'_> {
         }
         let is_late = outcome.as_ref().is_some_and(|outcome| outcome.status == Status::TimedOut);
         session.signals.enter(Stage::Ended { late: is_late });
-        session.close();
         if outcome.is_none() {
             // The process may have ended before it could report.
             let ended = runs.find(self.id)?.status.is_some();
@@ -189,7 +188,6 @@ impl ExistingRun<'_> {
     }
 
     fn report(&self, runs: &Runs, session: &Session, outcome: Outcome) -> Exit {
-        session.close();
-        session.report(&EndedRun::of(outcome, runs), self.workflow, self.host.guests().slots())
+        session.report(self.host, &EndedRun::of(outcome, runs), self.workflow)
     }
 }

@@ -1,12 +1,12 @@
 //! `wfhost run`.
 
 mod existing;
-mod output_dir;
 mod remote;
 
 use crate::base::processors;
 use crate::cli::args::host::HostArguments;
 use crate::cli::args::inputs::INPUT_HINT;
+use crate::cli::args::output::OutputArguments;
 use crate::cli::args::target::TargetArguments;
 use crate::cli::args::uploads::Uploads;
 use crate::cli::args::workflow::load_file;
@@ -18,7 +18,7 @@ use crate::cli::exit::Exit;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::warnings::{Warnings, plan_warnings};
 use crate::cli::store::{OwnershipCache, runs_of};
-use crate::cli::terminal::{Terminal, say};
+use crate::cli::terminal::Terminal;
 use crate::cli::watch::session::Session;
 use crate::host::{Host, LoadError, RunHandle, RunOptions, Workflow};
 use crate::journal::Filter;
@@ -90,10 +90,8 @@ pub(in crate::cli) struct Arguments {
     /// Print one JSON object: status, outputs or problem, statistics.
     #[arg(long)]
     pub(in crate::cli) json: bool,
-    /// Write the outputs that are blobs as files to this folder. A file that is there with other
-    /// content is not replaced.
-    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-    pub(in crate::cli) output_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(in crate::cli) output: OutputArguments,
     /// Cancel the run after this time, including load time: `500ms`, `30s`, `5m`, `24h`, `PT1H`. If
     /// another process executes the run, this command stops following it instead [default: never].
     #[arg(long, value_name = "DURATION", value_parser = values::timeout)]
@@ -132,9 +130,7 @@ pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Re
         return remote::run(command, &address, terminal).or_else(|error| error.report(command.json, terminal));
     }
     let mut session = Session::new(command.json, command.quiet, command.timeout, terminal);
-    if let Some(folder) = &command.output_dir
-        && let Err(refused) = output_dir::make(folder)
-    {
+    if let Err(refused) = session.write_outputs_to(command.output.folder()) {
         return session.report_error(refused.into());
     }
     session.invocation = command.host.invocation(session.invocation);
@@ -227,17 +223,7 @@ fn begin(command: &Arguments, session: &Session, host: &Host, workflow: &Workflo
         // Another process started it first.
         return existing(command, host, workflow, &inputs)?.continue_run(&runs_of(host)?, session);
     }
-    let folder = command.output_dir.as_deref();
-    let written =
-        folder.map(|folder| output_dir::write(host, folder, &ended.outcome, is_durable, &|note| session.note(note)));
-    let exit = session.report(&ended, workflow, host.guests().slots());
-    Ok(match written {
-        Some(Err(why)) => {
-            say(&format!("error: {why}\nhint: another --output-dir, or remove what is there"));
-            Exit::Failed
-        }
-        _ => exit,
-    })
+    Ok(session.report(host, &ended, workflow))
 }
 
 /// The run with its inputs; no run if one with its id already exists.

@@ -1,8 +1,8 @@
 //! The runs of a data folder.
 
 use super::{
-    Acted, Cancel, CancelOutcome, Cancelled, ListWanted, Listed, Row, RunView, State, TakeLine, Target, folder_inbox,
-    folder_log, folder_remove,
+    Acted, Cancel, CancelOutcome, Cancelled, ListWanted, Listed, Row, RunBlobs, RunView, State, TakeLine, Target,
+    folder_inbox, folder_log, folder_remove,
 };
 use crate::cli::args::data::DataArguments;
 use crate::cli::args::workflow::NO_SLOTS;
@@ -10,7 +10,8 @@ use crate::cli::commands::acts::{RequestOutcome, ask, was_performed};
 use crate::cli::commands::listing::queue_place;
 use crate::cli::commands::target::server_view::may_wait_for;
 use crate::cli::exit::Exit;
-use crate::cli::report::error::{CommandError, UserError};
+use crate::cli::output_dir;
+use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::journal::{FULL, FULL_HINT, recovery_error};
 use crate::cli::report::pending_acts::PendingAct;
 use crate::cli::report::unresponsive::from_records;
@@ -21,7 +22,7 @@ use crate::host::control::{Answer, Client, ControlError, Refusal, Request, RunSt
 use crate::host::{Host, RunProjection};
 use crate::journal::catalog::{InboxFilter, WaitingRun};
 use crate::journal::{Filter, Stored};
-use crate::run::{EndStatus, Record, SignalStatus};
+use crate::run::{BlobBounds, EndStatus, Record, SignalStatus};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -178,6 +179,18 @@ impl Target for Folder {
         self.0.open()?.map_or_else(|| Ok(Vec::new()), |runs| folder_inbox::waiting(&runs, filter))
     }
 
+    fn blobs(&self, given: &str) -> Result<RunBlobs, CommandError> {
+        let (runs, stored) = self.0.find(given)?;
+        let held = stored_blobs(&runs, &stored.id)?.all();
+        let held = held.map_err(|error| UserError::new(kind::UNREADABLE, error.to_string()))?;
+        Ok(RunBlobs::new(&stored.id, held, &runs.records_of(&stored.id)?))
+    }
+
+    fn copy_blob(&self, run: &str, digest: &str, to: &mut dyn std::io::Write) -> Result<(), String> {
+        let (runs, stored) = self.0.find(run).map_err(|error| error.title)?;
+        output_dir::copy(&stored_blobs(&runs, &stored.id).map_err(|error| error.title)?, digest, to)
+    }
+
     fn query(&self, given: &str, name: Option<&str>, terminal: Terminal) -> Result<Answer, CommandError> {
         let (runs, stored) = self.0.find(given)?;
         let Ownership::Owned(_) = runs.ownership(&stored)? else { return written(&runs, &stored, name) };
@@ -203,6 +216,12 @@ fn end(folder: PathBuf, id: &str, reason: &str) -> Result<(), UserError> {
     let ended = host.end(id, reason).map(|run| drop(run.wait()));
     host.settle_folder();
     ended.map_err(|error| recovery_error(id, error))
+}
+
+/// The blobs of a run in the folder.
+fn stored_blobs(runs: &Runs, id: &Arc<str>) -> Result<crate::run::RunBlobs, UserError> {
+    let store = runs.store.blobs().ok_or_else(|| UserError::new(kind::UNREADABLE, "the journal stores no blobs"))?;
+    Ok(crate::run::RunBlobs::new(store, Arc::clone(id), BlobBounds::default()))
 }
 
 /// The answer according to the records.

@@ -19,6 +19,7 @@ use crate::cli::args::http::Server;
 use crate::cli::args::target::TargetArguments;
 use crate::cli::commands::listing::run_json;
 use crate::cli::exit::Exit;
+use crate::cli::output_dir;
 use crate::cli::report::error::{CommandError, UserError};
 use crate::cli::report::pending_acts::PendingAct;
 use crate::cli::store::Ownership;
@@ -27,8 +28,9 @@ use crate::host::control::{Answer, Request, RunStatus};
 use crate::host::{Line, RunManifest, RunProjection};
 use crate::journal::catalog::{Catalog, InboxFilter, WaitingRun};
 use crate::journal::{QueuePlace, Stored};
-use crate::process::Timestamp;
+use crate::process::{Blob, Timestamp};
 use crate::run::{EndStatus, Record};
+use crate::workflow::interpreter::RETRY;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -98,6 +100,13 @@ pub(in crate::cli) trait Target {
     /// What the unfinished runs wait for from people, the longest wait first.
     fn waiting(&self, filter: &InboxFilter) -> Result<Vec<WaitingRun>, CommandError>;
 
+    /// The blobs that a run holds, and its inputs and outputs, which name them.
+    fn blobs(&self, given: &str) -> Result<RunBlobs, CommandError>;
+
+    /// Writes the content of a blob that a run holds, by the ids of both. The error is a sentence
+    /// for the user.
+    fn copy_blob(&self, run: &str, digest: &str, to: &mut dyn std::io::Write) -> Result<(), String>;
+
     /// A value that a run exposes, or the names of all.
     fn query(&self, given: &str, name: Option<&str>, terminal: Terminal) -> Result<Answer, CommandError>;
 }
@@ -109,6 +118,31 @@ impl TargetArguments {
             Some(address) => Box::new(RemoteRuns::new(Server::at(&address)?)),
             None => Box::new(Folder(self.data.clone())),
         })
+    }
+}
+
+/// The blobs that a run holds.
+pub(in crate::cli) struct RunBlobs {
+    /// The id of the run.
+    pub(in crate::cli) run: String,
+    /// Ordered by their digests.
+    pub(in crate::cli) blobs: Vec<Blob>,
+    pub(in crate::cli) inputs: Value,
+    /// Null if it has not succeeded.
+    pub(in crate::cli) outputs: Value,
+}
+
+impl RunBlobs {
+    /// With what the records of the run say of its inputs and outputs.
+    fn new(run: &str, blobs: Vec<Blob>, records: &[Record]) -> Self {
+        let inputs = records.first().and_then(Record::started).map_or(Value::Null, |started| {
+            let input = started.input.to_value();
+            // That of a retry also says what is taken over.
+            if &*started.entry == RETRY { input["inputs"].clone() } else { input }
+        });
+        let outcome = RunProjection::of(records).outcome(run);
+        let outputs = outcome.as_ref().map_or(Value::Null, output_dir::outputs_of);
+        Self { run: run.to_owned(), blobs, inputs, outputs }
     }
 }
 

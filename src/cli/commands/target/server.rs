@@ -3,7 +3,8 @@
 use super::folder_remove::not_named;
 use super::server_view::{declared, live, may_wait_for, row, unexpected};
 use super::{
-    Acted, Cancel, CancelOutcome, Cancelled, ListWanted, Listed, Row, RunView, State, TakeLine, Target, server_inbox,
+    Acted, Cancel, CancelOutcome, Cancelled, ListWanted, Listed, Row, RunBlobs, RunView, State, TakeLine, Target,
+    server_inbox,
 };
 use crate::cli::args::http::{Ask, Problem, Refused, Server};
 use crate::cli::commands::acts::ended_error;
@@ -17,7 +18,7 @@ use crate::host::RunProjection;
 use crate::host::control::{Answer, ControlError, Refusal, Request, Resolve};
 use crate::journal::Stored;
 use crate::journal::catalog::{InboxFilter, WaitingRun};
-use crate::process::{Payload, Tag};
+use crate::process::{Blob, Payload, Tag};
 use crate::run::Record;
 use crate::workflow::diagnostics::closest;
 use crate::workflow::model::Inputs;
@@ -435,6 +436,19 @@ impl Target for RemoteRuns {
 
     fn waiting(&self, filter: &InboxFilter) -> Result<Vec<WaitingRun>, CommandError> {
         server_inbox::waiting(&self.server, filter)
+    }
+
+    fn blobs(&self, given: &str) -> Result<RunBlobs, CommandError> {
+        let (id, held) = self.with_run(given, &mut |id| self.server.get(&["runs", id, "blobs"], &[]))?;
+        let held = held["items"].as_array().ok_or_else(|| unexpected("items"))?;
+        let held = held.iter().map(|item| Blob::of_value(item).ok_or_else(|| unexpected("digest")));
+        let held = held.collect::<Result<_, _>>()?;
+        let (_, records) = self.records(&id)?;
+        Ok(RunBlobs::new(&id, held, &records))
+    }
+
+    fn copy_blob(&self, run: &str, digest: &str, to: &mut dyn std::io::Write) -> Result<(), String> {
+        self.server.download(&["runs", run, "blobs", digest], digest, to)
     }
 
     fn query(&self, given: &str, name: Option<&str>, _: Terminal) -> Result<Answer, CommandError> {

@@ -2,12 +2,12 @@
 
 use crate::cli::args::uploads::ending;
 use crate::cli::report::error::{UserError, kind};
-use crate::host::{Host, Outcome};
+use crate::host::Outcome;
 use crate::process::{Blob, Payload};
-use crate::run::{BlobReader, RunBlobs};
+use crate::run::RunBlobs;
 use serde_json::Value;
 use std::fs::File;
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, Read as _, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a part of a name. Arbitrary.
@@ -16,28 +16,39 @@ const NAME_BYTES_MAX: usize = 100;
 /// Bytes that are copied at once.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// Writes the content of the blob with a digest; the error is a sentence for the user.
+pub(in crate::cli) type Fetch<'a> = dyn Fn(&str, &mut dyn Write) -> Result<(), String> + 'a;
+
+/// The hint if a file cannot be written.
+pub(in crate::cli) const ELSEWHERE: &str = "another --output-dir, or remove what is there";
+
 /// Makes the folder, before anything runs.
-pub(super) fn make(folder: &Path) -> Result<(), UserError> {
+pub(in crate::cli) fn make(folder: &Path) -> Result<(), UserError> {
     std::fs::create_dir_all(folder)
         .map_err(|error| UserError::new(kind::USAGE, format!("--output-dir {}: {error}", folder.display())))
 }
 
-/// Writes the outputs of a run that has succeeded.
-pub(super) fn write(
-    host: &Host,
+/// The outputs of a run; null if it has not succeeded.
+pub(in crate::cli) fn outputs_of(outcome: &Outcome) -> Value {
+    match &outcome.result {
+        Ok(Payload::Json(outputs)) => outputs.to_value(),
+        _ => Value::Null,
+    }
+}
+
+/// Writes the outputs of a run, and notes each file.
+pub(in crate::cli) fn write(
     folder: &Path,
-    outcome: &Outcome,
-    is_durable: bool,
+    outputs: &Value,
+    fetch: &Fetch<'_>,
     note: &dyn Fn(String),
 ) -> Result<(), String> {
-    let Ok(Payload::Json(outputs)) = &outcome.result else { return Ok(()) };
     let mut found = Vec::new();
-    find(&outputs.to_value(), &mut PathBuf::new(), &mut found);
-    let blobs = host.blobs(&outcome.run, is_durable);
+    find(outputs, &mut PathBuf::new(), &mut found);
     let mut written: Vec<PathBuf> = Vec::new();
     for (name, blob) in found {
         let path = folder.join(distinct(name, &blob, &written));
-        let is_new = write_one(&blobs, &path, &blob)?;
+        let is_new = write_one(&path, &blob, fetch)?;
         let verb = if is_new { "wrote" } else { "has already" };
         note(format!("{verb} {} ({} bytes)", path.display(), blob.size));
         written.push(path.strip_prefix(folder).unwrap_or(&path).to_owned());
@@ -46,7 +57,7 @@ pub(super) fn write(
 }
 
 /// Finds the handles within a value, each with its place in it.
-fn find(value: &Value, place: &mut PathBuf, found: &mut Vec<(PathBuf, Blob)>) {
+pub(in crate::cli) fn find(value: &Value, place: &mut PathBuf, found: &mut Vec<(PathBuf, Blob)>) {
     if let Some(blob) = Blob::of_value(value) {
         return found.push((place.clone(), blob));
     }
@@ -91,31 +102,43 @@ fn distinct(name: PathBuf, blob: &Blob, written: &[PathBuf]) -> PathBuf {
 }
 
 /// Writes a file at once and whole. Returns false if it is there with the same content.
-fn write_one(blobs: &RunBlobs, path: &Path, blob: &Blob) -> Result<bool, String> {
+fn write_one(path: &Path, blob: &Blob, fetch: &Fetch<'_>) -> Result<bool, String> {
     let fails = |error: std::io::Error| format!("{}: {error}", path.display());
-    let reader = blobs.open(&blob.digest).map_err(|error| format!("{}: {error}", path.display()))?;
-    let parent = path.parent().expect("invariant: it is below the folder");
-    std::fs::create_dir_all(parent).map_err(fails)?;
     if path.exists() {
         let same = is_same(path, &blob.digest).map_err(fails)?;
         return if same { Ok(false) } else { Err(format!("{} exists, with other content", path.display())) };
     }
-    let temporary = parent.join(format!(".wfhost-{}", std::process::id()));
-    let copied = copy(&*reader, &temporary).and_then(|()| std::fs::hard_link(&temporary, path).map_err(fails));
-    let _ = std::fs::remove_file(&temporary);
-    copied.map(|()| true)
+    let parent = path.parent().expect("invariant: it is below the folder");
+    std::fs::create_dir_all(parent).map_err(fails)?;
+    fetch_new(path, &blob.digest, fetch).map(|()| true)
 }
 
-fn copy(reader: &dyn BlobReader, path: &Path) -> Result<(), String> {
-    let fails = |error: std::io::Error| format!("{}: {error}", path.display());
-    let mut file = File::create(path).map_err(fails)?;
+/// Writes a new file at once and whole.
+pub(in crate::cli) fn fetch_new(path: &Path, digest: &str, fetch: &Fetch<'_>) -> Result<(), String> {
+    let name = format!(".wfhost-{}", std::process::id());
+    let temporary = path.with_file_name(name);
+    let copied = fetch_to(&temporary, digest, fetch)
+        .and_then(|()| std::fs::hard_link(&temporary, path).map_err(|error| error.to_string()));
+    let _ = std::fs::remove_file(&temporary);
+    copied.map_err(|why| format!("{}: {why}", path.display()))
+}
+
+fn fetch_to(path: &Path, digest: &str, fetch: &Fetch<'_>) -> Result<(), String> {
+    let mut file = File::create(path).map_err(|error| error.to_string())?;
+    fetch(digest, &mut file)?;
+    file.sync_all().map_err(|error| error.to_string())
+}
+
+/// Writes the content of a blob of a run of this machine, part by part.
+pub(in crate::cli) fn copy(blobs: &RunBlobs, digest: &str, to: &mut dyn Write) -> Result<(), String> {
+    let reader = blobs.open(digest).map_err(|error| error.to_string())?;
     let mut offset = 0;
     while offset < reader.size() {
         let chunk = reader.read(offset, CHUNK_BYTES).map_err(|error| error.to_string())?;
-        file.write_all(&chunk).map_err(fails)?;
+        to.write_all(&chunk).map_err(|error| error.to_string())?;
         offset += chunk.len() as u64;
     }
-    file.sync_all().map_err(fails)
+    Ok(())
 }
 
 fn is_same(path: &Path, digest: &str) -> std::io::Result<bool> {
