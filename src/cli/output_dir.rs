@@ -1,7 +1,6 @@
 //! `--output-dir`: the outputs of a run that are blobs, as files.
 
 use crate::cli::args::uploads::ending;
-use crate::cli::report::error::{UserError, kind};
 use crate::host::Outcome;
 use crate::process::{Blob, Payload};
 use crate::run::RunBlobs;
@@ -21,12 +20,6 @@ pub(in crate::cli) type Fetch<'a> = dyn Fn(&str, &mut dyn Write) -> Result<(), S
 
 /// The hint if a file cannot be written.
 pub(in crate::cli) const ELSEWHERE: &str = "another --output-dir, or remove what is there";
-
-/// Makes the folder, before anything runs.
-pub(in crate::cli) fn make(folder: &Path) -> Result<(), UserError> {
-    std::fs::create_dir_all(folder)
-        .map_err(|error| UserError::new(kind::USAGE, format!("--output-dir {}: {error}", folder.display())))
-}
 
 /// The outputs of a run; null if it has not succeeded.
 pub(in crate::cli) fn outputs_of(outcome: &Outcome) -> Value {

@@ -42,6 +42,8 @@ pub struct ForkOptions {
     pub resend: bool,
     /// What is noted of the start of the new run.
     pub notes: StartNotes,
+    /// As [`RunOptions::blob_holders`], for inputs that differ.
+    pub blob_holders: Vec<Arc<str>>,
 }
 
 /// How a run is retried.
@@ -148,7 +150,7 @@ impl Host {
     /// Fails if there is no such run or record, the run has ended there, the changed parts diverge,
     /// the inputs do not fit, or the new run cannot be written.
     pub fn fork(&self, workflow: &Workflow, run: &str, options: ForkOptions) -> Result<Arc<str>, RerunError> {
-        let ForkOptions { at, id, substituted, inputs, resend, notes } = options;
+        let ForkOptions { at, id, substituted, inputs, resend, notes, blob_holders } = options;
         self.check_secrets(workflow)?;
         let id: Arc<str> = id.unwrap_or_else(fresh_id).into();
         let journal = self.journal().map_err(RecoverError::from)?.ok_or(RecoverError::NoJournal)?;
@@ -178,6 +180,7 @@ impl Host {
             },
         )?;
         self.inherit_blobs(run, &id).map_err(|error| RerunError::Load(LoadError::Blobs(error)))?;
+        self.give_blobs(&id, &inputs_of(&started), &blob_holders)?;
         let new = self.prepare_new(&id, workflow, &inputs_of(&started), &notes, "fork")?;
         let mut first = Vec::new();
         Record::Started(Box::new(started)).encode(&mut first);

@@ -149,6 +149,17 @@ fn outputs_are_written_however_the_run_comes_to_its_end() {
     let retried = path("retried");
     world.says(&["retry", "it", "--from", "after", "--output-dir", &retried]);
     assert_eq!(std::fs::read_to_string(path("retried/copy.csv")).unwrap(), "a,b\n");
+    // A new run may have another file.
+    std::fs::write(path("data.csv"), "other").unwrap();
+    for (again, to) in
+        [(&["retry", "it", "--from", "asks"][..], path("other")), (&["fork", "it", "--at", "1"], path("more"))]
+    {
+        let run = world.spawn(&[again, &["--run-id", again[0], "-i", &input, "--json", "--output-dir", &to]].concat());
+        eventually(|| world.does(&["signal", again[0], "go"]).status.success().then_some(()));
+        let (told, code) = run.told();
+        assert_eq!((code, &told["outputs"]["copy"]["size"]), (Some(0), &json!(5)), "{told}");
+        assert_eq!(std::fs::read_to_string(Path::new(&to).join("copy.csv")).unwrap(), "other");
+    }
     // What is not waited for is not written.
     let _going = world.begin("elsewhere", "asks", &["-i", &input]);
     let refused = world.refuses(&["resume", "elsewhere", "--output-dir", &path("none")]);

@@ -362,3 +362,57 @@ fn runs_are_started_made_anew_and_resumed_on_a_server() {
     assert!(said(&both.remote(&["resume", "order-2"])).contains("order-2 is resumed"));
     assert!(said(&both.remote(&["ls", "--status", "paused"])).contains("no runs of that kind in http://"));
 }
+
+#[test]
+fn files_go_to_a_server_and_come_from_it() {
+    let both = Both::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let file = path("file.yaml");
+    let text = "name: file\ninputs: { data: { type: blob, maxBytes: 30MiB } }\nsteps: [{ id: it, set: \"${ .inputs.data.size }\" }]\n\
+        outputs: { size: \"${ .steps.it.output }\", copy: \"${ .inputs.data }\" }\n";
+    std::fs::write(&file, text).unwrap();
+    let tells = |arguments: &[&str]| -> Value {
+        let output = both.remote(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", said(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let refused = |arguments: &[&str], code: i32| -> String {
+        let output = both.remote(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", said(&output));
+        said(&output)
+    };
+    let data = path("data.csv");
+    let input = format!("data=@{data}");
+    // More than a body of JSON may have, and more than the inputs of a run.
+    for bytes in [0, 4, 3_000_000, 20_000_000] {
+        let content: Vec<u8> = (0..bytes).map(|at: u32| (at % 251) as u8).collect();
+        std::fs::write(&data, &content).unwrap();
+        let out = path(&format!("out-{bytes}"));
+        let id = format!("of-{bytes}");
+        let told = tells(&["run", "--json", "--run-id", &id, &file, "-i", &input, "--output-dir", &out]);
+        assert_eq!(told["outputs"]["size"], bytes);
+        assert_eq!(told["outputs"]["copy"]["media-type"], "text/csv");
+        assert!(std::fs::read(format!("{out}/copy.csv")).unwrap() == content, "{bytes}");
+        let fetched = both.remote(&["blob", "get", &id, "copy"]);
+        assert!(fetched.stdout == content, "{bytes}");
+    }
+    let list = tells(&["blob", "ls", "of-4", "--json"]);
+    assert_eq!((&list[0]["size"], &list[0]["places"]), (&json!(4), &json!(["inputs/data", "outputs/copy"])));
+    std::fs::write(&data, "other").unwrap();
+    for again in [&["retry", "of-4", "--from", "it"][..], &["fork", "of-4", "--at", "1"]] {
+        let out = path(again[0]);
+        let told = tells(&[again, &["--json", "-i", &input, "--output-dir", &out]].concat());
+        assert_eq!(told["outputs"]["size"], 5, "{told}");
+        assert_eq!(std::fs::read_to_string(format!("{out}/copy.csv")).unwrap(), "other");
+    }
+    // A file that is there is not replaced.
+    std::fs::write(path("out-4/copy.csv"), "mine").unwrap();
+    let told = refused(&["blob", "get", "of-4", "--output-dir", &path("out-4")], 1);
+    assert!(told.contains("copy.csv exists, with other content"), "{told}");
+    std::fs::File::create(&data).unwrap().set_len((30 << 20) + 1).unwrap();
+    let told = refused(&["run", &file, "-i", &input], 2);
+    assert!(told.contains("must have at most 31457280 bytes"), "{told}");
+    let told = refused(&["run", &file, "-i", "data=@/does/not/exist"], 2);
+    assert!(told.contains("/does/not/exist"), "{told}");
+}

@@ -2,6 +2,7 @@
 
 use super::authority::{Authority, trusting, unanswered};
 use super::logins::Logins;
+use super::read_body::ReadBody;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::dispatch::http::{Client, client};
 use crate::host::LoadError;
@@ -11,6 +12,7 @@ use http::{HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::Value;
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +32,12 @@ const SILENCE_MAX: Duration = Duration::from_mins(1);
 /// Bytes of a line of a stream: a record with the largest payload, in base64.
 const LINE_BYTES_MAX: usize = 64 << 20;
 
+/// How long an upload may take beside [`UPLOAD_TIME_MAX`]: the server waits as long.
+const UPLOAD_BYTES_PER_SECOND: u64 = 16 << 10;
+
+/// What is sent.
+type Outgoing = UnsyncBoxBody<Bytes, std::io::Error>;
+
 /// What comes of an answer.
 type Incoming = UnsyncBoxBody<Bytes, String>;
 
@@ -37,7 +45,7 @@ type Incoming = UnsyncBoxBody<Bytes, String>;
 pub(in crate::cli) struct Server {
     url: Url,
     token: HeaderValue,
-    client: Client,
+    client: Client<Outgoing>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -191,7 +199,11 @@ impl Server {
     /// Asks it. Returns the status and the JSON of an answer that is a success.
     pub(in crate::cli) fn ask(&self, ask: Ask<'_>) -> Result<(StatusCode, Value), Refused> {
         let time = if matches!(ask.body, Body::Component(_)) { UPLOAD_TIME_MAX } else { ANSWER_TIME_MAX };
-        let request = self.request(&ask, "application/json")?;
+        self.answer(self.request(&ask, "application/json")?, time)
+    }
+
+    /// The status and the JSON of an answer that is a success, and comes in time.
+    fn answer(&self, request: http::Request<Outgoing>, time: Duration) -> Result<(StatusCode, Value), Refused> {
         let (status, bytes, after) = self.runtime.block_on(async {
             let answer = tokio::time::timeout(time, self.whole(request)).await;
             answer.unwrap_or_else(|_| Err(self.silent("it took too long".to_owned(), None)))
@@ -201,6 +213,22 @@ impl Server {
             return Ok((status, value));
         }
         Err(self.refused(status, after.as_deref(), value))
+    }
+
+    /// Stores a blob of at most so many bytes there, which is read as it is sent. Returns its
+    /// handle.
+    pub(in crate::cli) fn upload(
+        &self,
+        content: impl Read + Send + 'static,
+        bytes_max: u64,
+        media_type: &'static str,
+    ) -> Result<Value, Refused> {
+        let ask = Ask { method: Method::POST, ..Ask::get(&["blobs"]) };
+        let mut request = self.request(&ask, "application/json")?;
+        *request.body_mut() = ReadBody::new(content).boxed_unsync();
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+        let time = UPLOAD_TIME_MAX + Duration::from_secs(bytes_max / UPLOAD_BYTES_PER_SECOND);
+        self.answer(request, time).map(|(_, handle)| handle)
     }
 
     /// Asks it, for the JSON alone.
@@ -260,7 +288,8 @@ impl Server {
         Ok(())
     }
 
-    /// Reads a stream part by part, until it ends or `take` returns false. Returns whether it ended.
+    /// Reads a stream part by part, until it ends or `take` returns false. Returns whether it
+    /// ended.
     fn stream(
         &self,
         ask: &Ask<'_>,
@@ -293,7 +322,7 @@ impl Server {
         })
     }
 
-    fn request(&self, ask: &Ask<'_>, accept: &'static str) -> Result<http::Request<Full<Bytes>>, UserError> {
+    fn request(&self, ask: &Ask<'_>, accept: &'static str) -> Result<http::Request<Outgoing>, UserError> {
         // URLs drop such segments: the path would be another.
         if let Some(segment) = ask.path.iter().find(|segment| matches!(**segment, "" | "." | "..")) {
             return Err(UserError::new(kind::USAGE, format!("a server knows nothing by the name `{segment}`")));
@@ -312,7 +341,7 @@ impl Server {
         };
         let unfit =
             |what: &str| UserError::new(kind::USAGE, format!("{what} has characters that a request cannot carry"));
-        let mut request = http::Request::new(Full::new(body));
+        let mut request = http::Request::new(Full::new(body).map_err(|never| match never {}).boxed_unsync());
         *request.method_mut() = ask.method.clone();
         *request.uri_mut() = url.as_str().parse().map_err(|_| unfit("the URL"))?;
         let headers = request.headers_mut();
@@ -327,7 +356,7 @@ impl Server {
         Ok(request)
     }
 
-    async fn begun(&self, request: http::Request<Full<Bytes>>) -> Result<http::Response<Incoming>, UserError> {
+    async fn begun(&self, request: http::Request<Outgoing>) -> Result<http::Response<Incoming>, UserError> {
         let mut client = self.client.clone();
         let answer = client.call(request).await.map_err(|error| {
             let (why, hint) = unanswered(&error);
@@ -338,7 +367,7 @@ impl Server {
 
     async fn whole(
         &self,
-        request: http::Request<Full<Bytes>>,
+        request: http::Request<Outgoing>,
     ) -> Result<(StatusCode, Vec<u8>, Option<String>), UserError> {
         let answer = self.begun(request).await?;
         let (status, after) = (answer.status(), retry_after(answer.headers()));

@@ -1,5 +1,6 @@
 //! `--input`: from words of the command line to a workflow's inputs.
 
+use crate::cli::report::error::{UserError, kind};
 use crate::cli::terminal::quoted;
 use serde_json::{Map, Value};
 use std::io::Read as _;
@@ -19,7 +20,13 @@ const ELSEWHERE: &str =
 #[derive(Debug)]
 pub(in crate::cli) struct Unread {
     pub(in crate::cli) message: String,
-    pub(in crate::cli) hint: Option<&'static str>,
+    pub(in crate::cli) hint: Option<String>,
+}
+
+impl From<Unread> for UserError {
+    fn from(why: Unread) -> Self {
+        Self::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or_else(|| INPUT_HINT.to_owned()))
+    }
 }
 
 impl From<String> for Unread {
@@ -31,12 +38,6 @@ impl From<String> for Unread {
 /// Stores the file of an input with this name as a blob, and gives its handle; `None` if it is read
 /// as text.
 pub(in crate::cli) type Store<'a> = dyn FnMut(&str, &str) -> Result<Option<Value>, Unread> + 'a;
-
-/// Stores nothing, where no input can be a blob.
-#[allow(clippy::unnecessary_wraps, reason = "it is a `Store`")]
-pub(in crate::cli) fn no_store(_: &str, _: &str) -> Result<Option<Value>, Unread> {
-    Ok(None)
-}
 
 /// Reads the specifications in order; later ones win. `parse` makes a value of an input's name and
 /// text, according to its declaration, and `store` a blob of its name and file.
@@ -91,21 +92,21 @@ pub(in crate::cli) fn read_file(path: &str) -> Result<String, Unread> {
     reader.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).map_err(|error| format!("{path}: {error}"))?;
     if text.len() as u64 > FILE_BYTES_MAX {
         let message = format!("{path}: larger than {} MiB", FILE_BYTES_MAX >> 20);
-        return Err(Unread { message, hint: Some(ELSEWHERE) });
+        return Err(Unread { message, hint: Some(ELSEWHERE.to_owned()) });
     }
     Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{no_store, read as read_storing};
+    use super::read as read_storing;
     use serde_json::{Value, json};
 
     fn read(
         words: &[String],
         parse: impl Fn(&str, &str) -> Result<Value, String>,
     ) -> Result<serde_json::Map<String, Value>, super::Unread> {
-        read_storing(words, parse, &mut no_store)
+        read_storing(words, parse, &mut |_, _| Ok(None))
     }
 
     fn words(words: &[&str]) -> Vec<String> {

@@ -14,6 +14,7 @@ pub(in crate::cli) mod http;
 pub(in crate::cli) mod inputs;
 pub(in crate::cli) mod logins;
 pub(in crate::cli) mod output;
+mod read_body;
 mod secrets;
 pub(in crate::cli) mod server;
 pub(in crate::cli) mod settings;

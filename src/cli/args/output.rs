@@ -1,5 +1,6 @@
 //! `--output-dir`: for commands that end with the outputs of a run.
 
+use crate::cli::report::error::{UserError, kind};
 use clap::{Args, ValueHint};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +14,13 @@ pub(in crate::cli) struct OutputArguments {
 }
 
 impl OutputArguments {
+    /// Makes the folder, before anything runs.
+    pub(in crate::cli) fn make(&self) -> Result<(), UserError> {
+        let Some(folder) = &self.output_dir else { return Ok(()) };
+        std::fs::create_dir_all(folder)
+            .map_err(|error| UserError::new(kind::USAGE, format!("--output-dir {}: {error}", folder.display())))
+    }
+
     pub(in crate::cli) fn folder(&self) -> Option<&Path> {
         self.output_dir.as_deref()
     }

@@ -1,6 +1,9 @@
-//! Files that are given as inputs, and become blobs of the run that is started with them.
+//! Files that are given as inputs, and become blobs of the run that is started with them: of this
+//! machine, or of a server.
 
+use super::http::Server;
 use super::inputs::Unread;
+use crate::cli::report::error::UserError;
 use crate::host::Host;
 use crate::process::Blob;
 use crate::run::{BlobError, BlobWriter, MEDIA_TYPE, RunBlobs};
@@ -14,6 +17,13 @@ use std::sync::Arc;
 
 /// A larger file becomes a blob if the input may be one.
 const TEXT_BYTES_MAX: u64 = 64 << 10;
+
+/// Bytes of standard input for which a server is waited for. Arbitrary: what a blob may have by
+/// default.
+const STDIN_BYTES_MAX: u64 = 1 << 30;
+
+/// The hint if a blob is too large.
+const BOUNDS: &str = "docs/limits.md says how the operator raises the bounds of blobs";
 
 /// Bytes that are read at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -49,6 +59,51 @@ pub(in crate::cli) fn ending(media_type: &str) -> Option<&'static str> {
     MEDIA_TYPES.iter().find(|(_, known)| *known == essence).map(|(ending, _)| *ending)
 }
 
+/// A file, or standard input, that is to become a blob.
+struct Content {
+    from: Box<dyn Read + Send>,
+    media_type: &'static str,
+    /// Bytes of it at most.
+    bytes_max: u64,
+}
+
+impl Content {
+    /// Opens what is named, unless it is read as text.
+    fn open(takes: TakesBlob, path: &str) -> Result<Option<Self>, Unread> {
+        let is_stdin = path == "-";
+        let is_blob = match takes {
+            TakesBlob::Never => false,
+            TakesBlob::Always => true,
+            TakesBlob::IfLarge if is_stdin => false,
+            TakesBlob::IfLarge => is_large_or_no_text(Path::new(path)).map_err(|error| unreadable(path, &error))?,
+        };
+        if !is_blob {
+            return Ok(None);
+        }
+        let media_type = media_type(Path::new(path));
+        if is_stdin {
+            return Ok(Some(Self { from: Box::new(std::io::stdin()), media_type, bytes_max: STDIN_BYTES_MAX }));
+        }
+        let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (bytes_max, file) = opened.map_err(|error| unreadable(path, &error))?;
+        Ok(Some(Self { from: Box::new(file), media_type, bytes_max }))
+    }
+}
+
+fn unreadable(path: &str, error: &std::io::Error) -> Unread {
+    format!("{path}: {error}").into()
+}
+
+/// Stores a file as a blob of a server, if it is to become one: the run that is started there with
+/// its handle has it from then on.
+pub(in crate::cli) fn store_on(server: &Server, takes: TakesBlob, path: &str) -> Result<Option<Value>, Unread> {
+    let Some(Content { from, media_type, bytes_max }) = Content::open(takes, path)? else { return Ok(None) };
+    server.upload(from, bytes_max, media_type).map(Some).map_err(|refused| {
+        let UserError { title, hint, .. } = refused.into();
+        Unread { message: format!("{path}: {title}"), hint: hint.or_else(|| Some(BOUNDS.to_owned())) }
+    })
+}
+
 /// The blobs of files, which belong to this holder until the run has them.
 pub(in crate::cli) struct Uploads<'a> {
     host: &'a Host,
@@ -69,23 +124,10 @@ impl<'a> Uploads<'a> {
 
     /// Stores a file, or standard input for `-`, if it is to become a blob.
     pub(in crate::cli) fn store(&self, takes: TakesBlob, path: &str) -> Result<Option<Value>, Unread> {
-        let is_stdin = path == "-";
-        let unreadable = |error: std::io::Error| Unread::from(format!("{path}: {error}"));
-        let is_blob = match takes {
-            TakesBlob::Never => false,
-            TakesBlob::Always => true,
-            TakesBlob::IfLarge if is_stdin => false,
-            TakesBlob::IfLarge => is_large_or_no_text(Path::new(path)).map_err(unreadable)?,
-        };
-        if !is_blob {
-            return Ok(None);
-        }
-        let file: Box<dyn Read> =
-            if is_stdin { Box::new(std::io::stdin()) } else { Box::new(File::open(path).map_err(unreadable)?) };
+        let Some(Content { from, media_type, .. }) = Content::open(takes, path)? else { return Ok(None) };
         self.is_used.set(true);
-        let media_type = media_type(Path::new(path));
-        self.copy(file, media_type).map(|blob| Some(blob.to_value())).map_err(|why| match why {
-            Ok(error) => unreadable(error),
+        self.copy(from, media_type).map(|blob| Some(blob.to_value())).map_err(|why| match why {
+            Ok(error) => unreadable(path, &error),
             Err(error) => refused(path, &error),
         })
     }
@@ -114,9 +156,7 @@ impl Drop for Uploads<'_> {
 
 fn refused(path: &str, error: &BlobError) -> Unread {
     let hint = match error {
-        BlobError::TooLarge { .. } | BlobError::RunFull { .. } | BlobError::StoreFull { .. } => {
-            Some("docs/limits.md says how the operator raises the bounds of blobs")
-        }
+        BlobError::TooLarge { .. } | BlobError::RunFull { .. } | BlobError::StoreFull { .. } => Some(BOUNDS.to_owned()),
         _ => None,
     };
     Unread { message: format!("{path}: {error}"), hint }

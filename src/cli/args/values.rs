@@ -188,7 +188,7 @@ pub(in crate::cli) fn json(text: &str) -> Result<serde_json::Value, InvalidValue
     let read = |path: &str| {
         let hint = "write JSON, or @ and the path of a file with JSON";
         crate::cli::args::inputs::read_file(path)
-            .map_err(|why| InvalidValue::new(why.message, why.hint.unwrap_or(hint)))
+            .map_err(|why| InvalidValue::new(why.message, why.hint.as_deref().unwrap_or(hint)))
     };
     let text = text.strip_prefix('@').map_or_else(|| Ok(text.to_owned()), read)?;
     let hint = || match text.parse::<f64>() {

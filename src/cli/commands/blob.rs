@@ -1,5 +1,6 @@
 //! `wfhost blob`: the blobs that a run holds.
 
+use crate::cli::args::output::OutputArguments;
 use crate::cli::args::target::TargetArguments;
 use crate::cli::commands::target::{RunBlobs, Target};
 use crate::cli::exit::Exit;
@@ -59,9 +60,8 @@ pub(in crate::cli) enum Action {
         /// Write to this file, which must not exist.
         #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "output_dir")]
         output: Option<PathBuf>,
-        /// Write all outputs that are blobs as files to this folder, as `wfhost run` does.
-        #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
-        output_dir: Option<PathBuf>,
+        #[command(flatten)]
+        all: OutputArguments,
         #[command(flatten)]
         target: TargetArguments,
     },
@@ -88,13 +88,12 @@ const DIGITS_MIN: usize = 6;
 pub(in crate::cli) fn blob(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     match &command.action {
         Action::Ls { run, json, target } => ls(&*target.open()?, run, *json)?,
-        Action::Get { run, blob, output, output_dir, target } => {
+        Action::Get { run, blob, output, all, target } => {
             let target = target.open()?;
             let held = target.blobs(run)?;
-            match (blob, output_dir) {
-                (Some(blob), _) => get(&*target, &held, blob, output.as_deref())?,
-                (None, Some(folder)) => return get_all(&*target, &held, folder, terminal),
-                (None, None) => {}
+            match blob {
+                Some(blob) => get(&*target, &held, blob, output.as_deref())?,
+                None => return get_all(&*target, &held, all, terminal),
             }
         }
     }
@@ -221,16 +220,21 @@ fn is_text(media_type: &str) -> bool {
     essence.starts_with("text/") || ["json", "xml", "yaml"].iter().any(|kind| essence.ends_with(kind))
 }
 
-fn get_all(target: &dyn Target, held: &RunBlobs, folder: &Path, terminal: Terminal) -> Result<Exit, CommandError> {
+fn get_all(
+    target: &dyn Target,
+    held: &RunBlobs,
+    all: &OutputArguments,
+    terminal: Terminal,
+) -> Result<Exit, CommandError> {
     let run = &held.run;
     if held.outputs.is_null() {
         let refused = UserError::new(kind::WRONG_STATE, format!("the run {run} has no outputs: it has not succeeded"));
         return Err(refused.hint(format!("`wfhost blob ls {run}` lists the blobs that it holds")).into());
     }
-    output_dir::make(folder)?;
+    all.make()?;
     let fetch = |digest: &str, to: &mut dyn std::io::Write| target.copy_blob(run, digest, to);
-    let written = output_dir::write(folder, &held.outputs, &fetch, &|line| say(&line));
-    Ok(written.map_or_else(
+    let write = |folder| output_dir::write(folder, &held.outputs, &fetch, &|line| say(&line));
+    Ok(all.folder().map_or(Ok(()), write).map_or_else(
         |why| {
             terminal.error(&why, Some(ELSEWHERE));
             Exit::Failed

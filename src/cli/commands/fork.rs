@@ -49,7 +49,7 @@ pub(in crate::cli) fn fork(command: &Arguments, terminal: Terminal) -> anyhow::R
         return rerun.on_server(&address, &command.new, terminal);
     }
     let start = |session: &Session, host: &Host, run: &Original<'_>| {
-        let Original { id, workflow, inputs, .. } = run;
+        let Original { id, workflow, inputs, blob_holders } = run;
         command.new.host.check_addresses(&runs_of(host)?, id, &session.invocation)?;
         let fork = ForkOptions {
             at: command.at,
@@ -57,6 +57,7 @@ pub(in crate::cli) fn fork(command: &Arguments, terminal: Terminal) -> anyhow::R
             substituted: !command.others.is_empty() || command.changes.workflow.is_some(),
             inputs: inputs.clone(),
             resend: command.resend,
+            blob_holders: blob_holders.clone(),
             ..ForkOptions::default()
         };
         let new = host.fork(workflow, id, fork).map_err(|error| rerun_error(error, id))?;

@@ -5,6 +5,7 @@ use crate::cli::args::host::HostArguments;
 use crate::cli::args::inputs::INPUT_HINT;
 use crate::cli::args::output::OutputArguments;
 use crate::cli::args::target::TargetArguments;
+use crate::cli::args::uploads::Uploads;
 use crate::cli::args::values::{Substitution, by_name};
 use crate::cli::args::workflow::load_file;
 use crate::cli::args::{inputs, values};
@@ -20,6 +21,7 @@ use crate::workflow::interpreter::RepeatError;
 use clap::{Args, ValueHint};
 use serde_json::{Map, Value};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What changes in the new run.
@@ -28,7 +30,8 @@ pub(in crate::cli) struct ChangeArguments {
     /// Replace the workflow with this file, a corrected one for example.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "others")]
     pub(in crate::cli) workflow: Option<PathBuf>,
-    /// Change an input: `key=value`, `key=@file` (its text), `@file.json` (an object of inputs).
+    /// Change an input: `key=value`, `key=@file` (its text, or itself as a blob), `@file.json` (an
+    /// object of inputs).
     #[arg(short, long = "input", value_name = "INPUT")]
     pub(in crate::cli) inputs: Vec<String>,
 }
@@ -60,6 +63,8 @@ pub(in crate::cli) struct Original<'a> {
     pub(in crate::cli) workflow: &'a Workflow,
     /// Changed inputs.
     pub(in crate::cli) inputs: Map<String, Value>,
+    /// What holds the blobs of changed inputs.
+    pub(in crate::cli) blob_holders: Vec<Arc<str>>,
 }
 
 /// What a command did with it.
@@ -99,7 +104,7 @@ fn follow(
     slot: &mut Option<Host>,
     start: Start<'_>,
 ) -> Result<Exit, CommandError> {
-    session.write_outputs_to(new.output.folder())?;
+    session.write_outputs_to(&new.output)?;
     let (runs, stored) = new.target.data.find(given)?;
     drop(runs);
     let mut warnings = Warnings::new();
@@ -114,9 +119,11 @@ fn follow(
         None => host.workflow_with(&stored.id, &by_name(others))?,
     };
     let declared = &workflow.plan().inputs;
-    let inputs = inputs::read(&changes.inputs, |name, text| declared.parse_argument(name, text), &mut inputs::no_store)
-        .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
-    let original = Original { id: &stored.id, workflow: &workflow, inputs };
+    let uploads = Uploads::new(host, true);
+    let mut store = |name: &str, path: &str| uploads.store(declared.takes_blob(name), path);
+    let inputs = inputs::read(&changes.inputs, |name, text| declared.parse_argument(name, text), &mut store)
+        .map_err(UserError::from)?;
+    let original = Original { id: &stored.id, workflow: &workflow, inputs, blob_holders: vec![uploads.holder()] };
     let (run, watch) = match session.signals.guard(|| start(session, host, &original))? {
         Started::Run(run, watch) => (run, watch),
         Started::DryRun(exit) => {
@@ -124,6 +131,8 @@ fn follow(
             return Ok(exit);
         }
     };
+    // It holds its inputs now.
+    drop(uploads);
     // A run that is announced is durable. A full disk is reported elsewhere.
     if run.started(ANNOUNCE_WAIT_MAX) || run.outcome().is_none() {
         session.note(format!("run {}", run.id()));

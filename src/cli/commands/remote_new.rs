@@ -2,7 +2,8 @@
 //! one there.
 
 use crate::cli::args::http::{Ask, Server, ServerAddress};
-use crate::cli::args::inputs::{self, INPUT_HINT};
+use crate::cli::args::inputs;
+use crate::cli::args::uploads::store_on;
 use crate::cli::args::values::{Substitution, by_name};
 use crate::cli::args::workflow::load_file;
 use crate::cli::commands::deploying::{Deployment, send, store};
@@ -50,6 +51,7 @@ impl Rerunning<'_> {
             let refused = UserError::new(kind::USAGE, "a server takes no --allow-address");
             return Err(refused.hint("`wfhost serve --allow-address` permits an address there").into());
         }
+        new.output.make()?;
         let runs = RemoteRuns::new(Server::at(address)?);
         self.add_changes(&runs, new)?;
         if let Some(id) = &new.id {
@@ -73,7 +75,9 @@ impl Rerunning<'_> {
         let id = id_of(&made)?;
         let invocation = Invocation::new(None);
         let (json, quiet) = (new.json, new.quiet);
-        let shown = RemoteRun { runs: &runs, json, quiet, terminal, invocation: &invocation, workflow: None };
+        let output_dir = new.output.folder();
+        let shown =
+            RemoteRun { runs: &runs, json, quiet, terminal, invocation: &invocation, workflow: None, output_dir };
         shown.note(&format!("run {id}"));
         shown.to_the_end(&id)
     }
@@ -91,9 +95,10 @@ impl Rerunning<'_> {
         } else if !self.changes.inputs.is_empty() {
             declared = runs.inputs_of(self.given)?;
         }
+        let mut store_blob = |name: &str, path: &str| store_on(&runs.server, declared.takes_blob(name), path);
         let inputs =
-            inputs::read(&self.changes.inputs, |name, text| declared.parse_argument(name, text), &mut inputs::no_store)
-                .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
+            inputs::read(&self.changes.inputs, |name, text| declared.parse_argument(name, text), &mut store_blob)
+                .map_err(UserError::from)?;
         if !inputs.is_empty() {
             self.body.insert("inputs".to_owned(), Value::Object(inputs));
         }

@@ -2,8 +2,9 @@
 //! run of this process is. Ending the command ends nothing else.
 
 use crate::cli::args::http::Refused;
-use crate::cli::commands::target::RemoteRuns;
+use crate::cli::commands::target::{RemoteRuns, Target as _};
 use crate::cli::exit::Exit;
+use crate::cli::output_dir;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::report::invocation::Invocation;
 use crate::cli::report::log_line::line_text;
@@ -14,6 +15,7 @@ use crate::process::{Level, Payload};
 use crate::run::Uncertain;
 use http::StatusCode;
 use serde_json::Value;
+use std::path::Path;
 
 /// How long one request waits for the end of a run.
 const WAIT: &str = "60s";
@@ -27,6 +29,8 @@ pub(in crate::cli) struct RemoteRun<'a> {
     pub(in crate::cli) invocation: &'a Invocation,
     /// The workflow, if its file is here.
     pub(in crate::cli) workflow: Option<&'a Workflow>,
+    /// Where the outputs that are blobs are written.
+    pub(in crate::cli) output_dir: Option<&'a Path>,
 }
 
 impl RemoteRun<'_> {
@@ -58,7 +62,18 @@ impl RemoteRun<'_> {
         let outcome = projection.outcome(id);
         let outcome =
             outcome.ok_or_else(|| UserError::new(kind::JOURNAL, "the records do not say how the run ended"))?;
-        self.report(&outcome, projection.given_up())
+        let written = self.output_dir.map_or(Ok(()), |folder| {
+            let fetch = |digest: &str, to: &mut dyn std::io::Write| self.runs.copy_blob(id, digest, to);
+            output_dir::write(folder, &output_dir::outputs_of(&outcome), &fetch, &|line| self.note(&line))
+        });
+        let exit = self.report(&outcome, projection.given_up())?;
+        Ok(written.map_or_else(|why| self.unwritten(&why, output_dir::ELSEWHERE), |()| exit))
+    }
+
+    /// Says why the outputs are not written.
+    fn unwritten(&self, why: &str, hint: &str) -> Exit {
+        self.terminal.error(why, Some(hint));
+        Exit::Failed
     }
 
     fn report(&self, outcome: &Outcome, uncertain: &[Uncertain]) -> Result<Exit, CommandError> {
@@ -112,6 +127,10 @@ impl RemoteRun<'_> {
         } else {
             let why = outcome["problem"]["title"].as_str().map_or_else(String::new, |why| format!(": {why}"));
             self.terminal.error(&format!("{id} {status}{why}"), None);
+        }
+        if exit == Exit::Success && self.output_dir.is_some() {
+            let hint = "a token with the scope runs:payloads gets them: wfhost blob get RUN --output-dir DIR";
+            return Ok(self.unwritten("the token may not see the outputs, so none is written", hint));
         }
         Ok(exit)
     }

@@ -128,7 +128,7 @@ fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Optio
         Ownership::Owned(owner) => return unpause(&runs, stored, owner.pid, session),
         Ownership::Orphaned => {}
     }
-    session.write_outputs_to(command.output.folder())?;
+    session.write_outputs_to(&command.output)?;
     command.host.check_addresses(&runs, &id, &session.invocation)?;
     // The host opens its own store.
     drop(runs);

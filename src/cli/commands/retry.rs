@@ -94,7 +94,7 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
     }
     let again = command.from.clone().map_or(Rerun::Failed, Rerun::From);
     let start = |session: &Session, host: &Host, run: &Original<'_>| {
-        let Original { id, workflow, inputs, .. } = run;
+        let Original { id, workflow, inputs, blob_holders } = run;
         let loaded;
         let original = if command.others.is_empty() && command.changes.workflow.is_none() {
             workflow
@@ -130,7 +130,8 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
             session.note(line);
         }
         let (watch, watcher) = session.watcher();
-        let options = RunOptions { id: command.new.id.clone(), durable: Some(true), watcher, ..RunOptions::default() };
+        let (id_of_new, blob_holders) = (command.new.id.clone(), blob_holders.clone());
+        let options = RunOptions { id: id_of_new, durable: Some(true), watcher, blob_holders, ..RunOptions::default() };
         let run = host.retry(workflow, retrial, options).map_err(|error| rerun_error(error.into(), id))?;
         Ok(Started::Run(run, watch))
     };

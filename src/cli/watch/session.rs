@@ -1,5 +1,6 @@
 //! Following a run to its end, and reporting its outcome.
 
+use crate::cli::args::output::OutputArguments;
 use crate::cli::exit::Exit;
 use crate::cli::output_dir;
 use crate::cli::report::compiling;
@@ -19,7 +20,7 @@ use crate::host::{Host, Outcome, RunHandle, Status, StorageNotice, Workflow};
 use crate::process::Payload;
 use crate::run::{Events, Uncertain, Watcher};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The events of a run, from before it starts or is recovered, so that none is missed.
@@ -69,9 +70,9 @@ impl Session {
     }
 
     /// Makes the folder of `--output-dir`, to which the outputs of the run are written.
-    pub(in crate::cli) fn write_outputs_to(&mut self, folder: Option<&Path>) -> Result<(), UserError> {
-        self.output_dir = folder.map(Path::to_owned);
-        folder.map_or(Ok(()), output_dir::make)
+    pub(in crate::cli) fn write_outputs_to(&mut self, output: &OutputArguments) -> Result<(), UserError> {
+        self.output_dir.clone_from(&output.output_dir);
+        output.make()
     }
 
     /// A line that is shown unless the command is quiet.

@@ -114,13 +114,16 @@ pub(super) fn host_of(args: &Payload) -> Option<String> {
     Some(format!("{}:{}", url.host_str()?, url.port_or_known_default()?))
 }
 
-pub(crate) type Client = Sender<http_body_util::Full<bytes::Bytes>>;
+pub(crate) type Client<B = http_body_util::Full<bytes::Bytes>> = Sender<B>;
 
 /// Makes a client with these settings, for what the host itself fetches.
 ///
 /// # Errors
 /// A certificate of the configuration cannot be used.
-pub(crate) fn client(config: &Arc<HttpConfig>) -> Result<Client, HttpError> {
+pub(crate) fn client<B>(config: &Arc<HttpConfig>) -> Result<Client<B>, HttpError>
+where
+    B: http_body::Body<Data: Send> + Send,
+{
     Ok(connect::sender(config)?)
 }
 

@@ -348,7 +348,8 @@ pub(in crate::serve) fn retry_now(
     let changed = changed(service, caller, id, body.version, &body.components)?;
     let prepared = prepare(service, id, &changed, &body)?;
     let notes = request.notes(caller, &changed, body.labels, "retry");
-    let options = RunOptions { id: request.id.clone(), durable: Some(true), notes, ..RunOptions::default() };
+    let (id_of_new, blob_holders) = (request.id.clone(), vec![super::blobs::holder(caller)]);
+    let options = RunOptions { id: id_of_new, durable: Some(true), notes, blob_holders, ..RunOptions::default() };
     match service.host.retry(&changed.workflow, prepared, options) {
         Ok(run) => {
             let new = run.id().to_string();
@@ -378,6 +379,7 @@ fn fork_now(service: &Service, caller: &Caller, id: &str, key: Option<&str>, bod
         inputs: body.inputs,
         resend: body.resend,
         notes,
+        blob_holders: vec![super::blobs::holder(caller)],
     };
     let new = match service.host.fork(&changed.workflow, id, options) {
         Ok(new) => new,

@@ -130,7 +130,7 @@ pub(in crate::cli) fn run(command: &Arguments, terminal: Terminal) -> anyhow::Re
         return remote::run(command, &address, terminal).or_else(|error| error.report(command.json, terminal));
     }
     let mut session = Session::new(command.json, command.quiet, command.timeout, terminal);
-    if let Err(refused) = session.write_outputs_to(command.output.folder()) {
+    if let Err(refused) = session.write_outputs_to(&command.output) {
         return session.report_error(refused.into());
     }
     session.invocation = command.host.invocation(session.invocation);
@@ -237,8 +237,7 @@ fn start(
     let declared = &workflow.plan().inputs;
     let uploads = Uploads::new(host, is_durable);
     let mut store = |name: &str, path: &str| uploads.store(declared.takes_blob(name), path);
-    let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text), &mut store)
-        .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
+    let inputs = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text), &mut store)?;
     let (id, blob_holders) = (command.id.clone(), vec![uploads.holder()]);
     let options = RunOptions { id, durable: Some(is_durable), watcher, blob_holders, ..RunOptions::default() };
     match host.start(workflow, inputs.clone(), options) {

@@ -3,6 +3,7 @@
 use super::{Arguments, DurabilityChoice};
 use crate::cli::args::http::{Ask, Refused, Server, ServerAddress};
 use crate::cli::args::inputs::{self, INPUT_HINT};
+use crate::cli::args::uploads::store_on;
 use crate::cli::args::workflow::load_file;
 use crate::cli::commands::deploying::{Deployment, send};
 use crate::cli::commands::remote_run::{RemoteRun, fresh_key, id_of};
@@ -26,6 +27,7 @@ const TRY_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) fn run(command: &Arguments, address: &ServerAddress, terminal: Terminal) -> Result<Exit, CommandError> {
     check(command)?;
+    command.output.make()?;
     let runs = RemoteRuns::new(Server::at(address)?);
     let file = is_file(&command.file);
     let host = file.then(|| {
@@ -42,13 +44,15 @@ pub(super) fn run(command: &Arguments, address: &ServerAddress, terminal: Termin
         terminal,
         invocation: &invocation,
         workflow: workflow.as_ref(),
+        output_dir: command.output.folder(),
     };
     let (name, version, declared) = match &workflow {
         Some(workflow) => deployed(&runs.server, workflow, &shown)?,
         None => named(&runs.server, &command.file.to_string_lossy())?,
     };
-    let given = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text), &mut inputs::no_store)
-        .map_err(|why| UserError::new(kind::BAD_INPUT, why.message).hint(why.hint.unwrap_or(INPUT_HINT)))?;
+    let mut store_blob = |name: &str, path: &str| store_on(&runs.server, declared.takes_blob(name), path);
+    let given = inputs::read(&command.inputs, |name, text| declared.parse_argument(name, text), &mut store_blob)
+        .map_err(UserError::from)?;
     let mut body = json!({ "inputs": given });
     if let Some(version) = version {
         body["version"] = json!(version);
