@@ -193,7 +193,7 @@ impl RunCauses {
             }
             News::Message { pid, .. } => self.reaches(*pid, How::Message),
             News::Cancel { pid, .. } => self.reaches(*pid, How::Cancel),
-            News::TimedOut { .. } => self.reaches(Pid::ROOT, How::Cancel),
+            News::TimedOut { .. } | News::GraceAgain => self.reaches(Pid::ROOT, How::Cancel),
             News::Signal { name, .. } => {
                 let waits = self.signal_waits.entry(Arc::clone(name)).or_default();
                 // Those that gave up are passed over.

@@ -46,7 +46,7 @@ pub(crate) fn pid_of(news: &News) -> Option<crate::process::Pid> {
         | News::Again { pid, .. }
         | News::Message { pid, .. }
         | News::Cancel { pid, .. } => Some(*pid),
-        News::Signal { .. } | News::Paused(_) | News::TimedOut { .. } => None,
+        News::Signal { .. } | News::Paused(_) | News::TimedOut { .. } | News::GraceAgain => None,
     }
 }
 
@@ -183,6 +183,7 @@ fn arrived(record: &Arrived) -> Value {
             News::Signal { name, body } => json!({ "news": "signal", "name": name, "body": payload(body) }),
             News::Paused(true) => json!({ "news": "paused" }),
             News::Paused(false) => json!({ "news": "unpaused" }),
+            News::GraceAgain => json!({ "news": "grace-again" }),
             News::TimedOut { after } => json!({ "news": "timed-out", "after-us": integer(after.0) }),
             News::Again { pid, tag } => json!({ "news": "again", "pid": integer(pid.0), "tag": integer(tag.0) }),
         },

@@ -3,17 +3,21 @@
 use super::RunManifest;
 use super::start::{Beginning, fresh_id};
 use super::{Host, LoadError, RecoverError, RunHandle, RunOptions, StartNotes, Workflow};
-use crate::journal::StoreError;
+use crate::journal::{Filter, StoreError};
 use crate::process::{Payload, Program};
 use crate::run::{
     ForkError, ForkSpec, Origin, RebuildError, Record, Replay, ReplaySpec, ReplayedStep, Started, fork, repeats, replay,
 };
 use crate::workflow::interpreter::{
-    FormerRun, RETRY, RepeatError, RepeatInput, RepeatOptions, Repetition, Rerun, VERSION, WorkflowProgram, repeat,
-    version_of,
+    FormerRun, RETRY, RepeatError, RepeatInput, RepeatOptions, Repetition, Rerun, Undone, VERSION, WorkflowProgram,
+    repeat, version_of,
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
+
+/// The label of a run that retries one in which something was undone: the id of that one. What the
+/// two do again has the same keys, and would be taken for done by a third.
+pub(super) const RETRIES: &str = "retries";
 
 /// How a run is replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -58,6 +62,8 @@ pub struct RetryOptions {
     pub substituted: bool,
     /// Whether new idempotency keys are used in place of those of the run.
     pub new_keys: bool,
+    /// What somebody found out about steps that may be undone.
+    pub undone: Undone,
 }
 
 /// The retry of a run, before it is started.
@@ -92,6 +98,13 @@ pub enum RerunError {
     /// differ.
     #[error("the run repeats another one: it is forked with its own workflow and inputs only")]
     TakenOver,
+    /// Something of the run was undone, and what another retry did again may be undone, too: the
+    /// same keys would not do it again.
+    #[error("steps of it were undone, and `{by}` retries it already")]
+    Retried {
+        /// The other retry.
+        by: Arc<str>,
+    },
     /// The run cannot be retried like this.
     #[error(transparent)]
     Repeat(#[from] RepeatError),
@@ -196,8 +209,9 @@ impl Host {
     /// Starts nothing.
     ///
     /// # Errors
-    /// Fails if the run has not ended, no step would run again, there is no such step, or the
-    /// inputs do not fit.
+    /// Fails if the run has not ended, no step would run again, there is no such step, the inputs
+    /// do not fit, something was undone and the run was retried before, or it is not known what was
+    /// undone.
     pub fn prepare_retry(
         &self,
         original: &Workflow,
@@ -205,7 +219,7 @@ impl Host {
         workflow: &Workflow,
         options: RetryOptions,
     ) -> Result<PreparedRetry, RerunError> {
-        let RetryOptions { again, inputs, substituted, new_keys } = options;
+        let RetryOptions { again, inputs, substituted, new_keys, undone } = options;
         let mut known = match records.first() {
             Some(Record::Started(before)) => inputs_of(before),
             _ => Map::new(),
@@ -214,11 +228,29 @@ impl Host {
         drop_former_defaults(&mut known, original, workflow);
         known.extend(inputs);
         let former = FormerRun { plan: &original.plan, records };
-        let repeating = RepeatOptions { plan: &workflow.plan, again: &again, inputs: known, substituted, new_keys };
+        let repeating = RepeatOptions {
+            plan: &workflow.plan,
+            again: &again,
+            inputs: known,
+            substituted,
+            new_keys,
+            undone: &undone,
+        };
         let repetition = repeat(&self.shared.jq, &former, &repeating)?;
         let Some(Record::Started(before)) = records.first() else {
             unreachable!("invariant: a run that can be rebuilt begins with its start")
         };
+        if repetition.undone && !new_keys {
+            let retries = Filter {
+                labels: vec![(RETRIES.to_owned(), before.run.to_string())],
+                limit: Some(1),
+                ..Filter::default()
+            };
+            let other = self.opened().map_or(Ok(Vec::new()), |(_, journal)| journal.store().list(&retries))?;
+            if let Some(other) = other.into_iter().next() {
+                return Err(RerunError::Retried { by: other.id });
+            }
+        }
         let keys = (!new_keys).then(|| repeats(before.keys()));
         let version =
             if workflow.source().text() == original.source().text() { version_of(&before.root) } else { VERSION };
@@ -233,13 +265,17 @@ impl Host {
         &self,
         workflow: &Workflow,
         retrial: PreparedRetry,
-        options: RunOptions,
+        mut options: RunOptions,
     ) -> Result<RunHandle, LoadError> {
         let PreparedRetry { repetition, run, keys, version, .. } = retrial;
         let id: Arc<str> = options.id.clone().unwrap_or_else(fresh_id).into();
         if keys.is_none() && id == run {
             // The other run may be gone from the journal by now: its keys would be used again.
             return Err(LoadError::Exists { id: id.to_string() });
+        }
+        options.notes.labels.remove(RETRIES);
+        if repetition.undone {
+            options.notes.labels.insert(RETRIES.to_owned(), run.to_string());
         }
         let beginning = Beginning {
             entry: RETRY,

@@ -59,6 +59,7 @@ kinds! {
     Damaged "damaged" 409 "The run is damaged" "The records of the run cannot be read as they are on disk.";
     MissingComponents "missing-components" 409 "Components are missing" "The version names components that were not uploaded: `POST /v1/components` takes them.";
     NothingToRetry "nothing-to-retry" 409 "Nothing would run again" "Every step of the run succeeded, and nothing else has changed. `from` names a step that runs again; `version`, `components` and `inputs` make changes.";
+    Retried "retried" 409 "Another run retries it already" "Steps of the run were undone. What the other run did again may be undone, too, so the same idempotency keys would not do it once more. Retry that run; `new-keys` does all of it once more.";
     Diverged "diverged" 409 "The change does something else" "What was changed does not repeat the records of the run, so nothing can continue from them. `POST /v1/runs/{id}/replay` shows the difference.";
     NoSuchCall "no-such-call" 409 "No such call is uncertain" "The call has an answer, or was never made.";
     Precondition "precondition-failed" 412 "It has changed" "The `If-Match` of the request is not the present revision.";

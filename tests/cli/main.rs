@@ -50,6 +50,7 @@ mod tested;
 mod timeouts;
 mod trusted;
 mod uncertain;
+mod undone;
 mod upgraded;
 mod waiting;
 #[path = "../integration/wat_guest.rs"]

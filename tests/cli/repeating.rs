@@ -8,25 +8,25 @@ use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
 /// A request: its path, its key, its body.
-type Request = (String, String, String);
+pub(super) type Request = (String, String, String);
 
 /// What the server does with the next requests of a path, in order; then it answers 200.
 #[derive(Clone, Copy)]
-enum Does {
+pub(super) enum Does {
     Answers(u16),
     /// It closes the connection: the request may have been carried out.
     Drops,
 }
 
 #[derive(Clone, Default)]
-struct Server {
+pub(super) struct Server {
     seen: Arc<Mutex<Vec<Request>>>,
     next: Arc<Mutex<Vec<(String, Does)>>>,
-    port: u16,
+    pub(super) port: u16,
 }
 
 impl Server {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Self { port: listener.local_addr().unwrap().port(), ..Self::default() };
         let this = server.clone();
@@ -69,19 +69,19 @@ impl Server {
         }
     }
 
-    fn next(&self, path: &str, does: Does) {
+    pub(super) fn next(&self, path: &str, does: Does) {
         self.next.lock().unwrap().push((path.to_owned(), does));
     }
 
     /// The requests since it was last asked.
-    fn seen(&self) -> Vec<Request> {
+    pub(super) fn seen(&self) -> Vec<Request> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
 }
 
-const ALLOW: [&str; 2] = ["--allow-address", "127.0.0.1"];
+pub(super) const ALLOW: [&str; 2] = ["--allow-address", "127.0.0.1"];
 
-fn does(world: &World, words: &[&str]) -> (Value, Option<i32>) {
+pub(super) fn does(world: &World, words: &[&str]) -> (Value, Option<i32>) {
     let output = world.does(&[words, &["--json"], &ALLOW].concat());
     let told = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", transcript(&output)));
     (told, output.status.code())

@@ -449,6 +449,7 @@ fn rounds(bytes: &[u8]) {
             inputs: if former == inputs { Map::new() } else { objects(inputs) },
             substituted: false,
             new_keys: change.new_keys,
+            ..RetryOptions::default()
         };
         let retrial = match host.prepare_retry(&workflow, &records, &next, retry) {
             Ok(retrial) => retrial,

@@ -441,7 +441,7 @@ impl Server {
                 hint = hint.or_else(|| Some("`wfhost token create` on the server makes another token".to_owned()));
                 kind::USAGE
             }
-            "run-ended" | "run-unfinished" | "nothing-to-retry" | "diverged" => kind::WRONG_STATE,
+            "run-ended" | "run-unfinished" | "nothing-to-retry" | "retried" | "diverged" => kind::WRONG_STATE,
             "not-active" | "run-exists" | "key-reused" => kind::CONFLICT,
             "no-place" => kind::NO_PLACE,
             "queue-full" => kind::QUEUE_FULL,

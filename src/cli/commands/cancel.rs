@@ -16,6 +16,8 @@ Examples:
 
 A run that is not running ends at once, without executing any step: \
 to give its guests their grace period for cleaning up, resume it and then cancel it. \
+If its workflow has `compensate` or `on`, it ends when it is resumed: \
+what it did is undone then. With --now nothing is undone. \
 Calls whose outcome is unknown are reported.")]
 pub(in crate::cli) struct Arguments {
     /// Id of the run, or a unique prefix of it.
@@ -23,7 +25,7 @@ pub(in crate::cli) struct Arguments {
     /// The reason, recorded with the run.
     #[arg(long, default_value = "requested by the operator")]
     pub(in crate::cli) reason: String,
-    /// End it at once, without the grace period that lets its steps clean up.
+    /// End it at once, without the grace period that lets its steps clean up. Nothing is undone.
     #[arg(long)]
     pub(in crate::cli) now: bool,
     #[command(flatten)]
@@ -33,7 +35,8 @@ pub(in crate::cli) struct Arguments {
 pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<Exit, CommandError> {
     let Arguments { run, reason, now, act } = command;
     let (id, now) = (act.id(), *now);
-    let Cancelled { run: id, outcome } = act.target.open()?.cancel(run, &Cancel { reason, now, id: &id })?;
+    let Cancelled { run: id, outcome, has_end_steps } =
+        act.target.open()?.cancel(run, &Cancel { reason, now, id: &id })?;
     let given_up = match outcome {
         CancelOutcome::Asked => {
             say(&format!("{id} is {}", if now { "ended" } else { "asked to end" }));
@@ -48,9 +51,16 @@ pub(in crate::cli) fn cancel(command: &Arguments, terminal: Terminal) -> Result<
                 say(&terminal.warning_text(&format!("{id} cannot be ended: {}", why.title), why.hint.as_deref()));
             }
             say(&pending_note(&id));
+            if has_end_steps {
+                terminal.hint(&format!("what it did is undone then; to end it as it is: wfhost cancel {id} --now"));
+            }
             0
         }
     };
+    if has_end_steps && now {
+        let hint = format!("`wfhost retry {id}` takes over what succeeded, and undoes it if it fails or is cancelled");
+        say(&terminal.warning_text("nothing is undone, and no step below `on` runs", Some(&hint)));
+    }
     let title = match given_up {
         0 => return Ok(Exit::Success),
         1 => "1 call may have happened: the run ended before its outcome was known".to_owned(),

@@ -155,6 +155,15 @@ pub(in crate::cli) fn rerun_error(error: RerunError, id: &str) -> UserError {
             "--from STEP runs that step and what depends on it again; --workflow FILE and --input apply changes"
                 .to_owned(),
         ),
+        RerunError::Repeat(RepeatError::Unsure { steps }) => {
+            let step = steps.first().map_or("STEP", String::as_str);
+            Some(format!(
+                "look at what it did, and tell: --undone {step} runs it again, --not-undone {step} takes it over"
+            ))
+        }
+        RerunError::Retried { by } => {
+            Some(format!("`wfhost retry {by}` goes on from there; --new-keys does all of it once more"))
+        }
         RerunError::Fork(ForkError::NoRecord { .. } | ForkError::Ended { .. }) => {
             Some(format!("`wfhost history {id}` shows the records with their numbers"))
         }

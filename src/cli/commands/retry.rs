@@ -10,7 +10,7 @@ use crate::cli::terminal::Terminal;
 use crate::cli::watch::session::Session;
 use crate::host::{Host, RetryOptions, RunOptions, Workflow};
 use crate::run::Record;
-use crate::workflow::interpreter::Rerun;
+use crate::workflow::interpreter::{Rerun, Undone};
 use clap::Args;
 use serde_json::{Map, json};
 
@@ -73,6 +73,12 @@ pub(in crate::cli) struct Arguments {
     /// Use new idempotency keys: each repeated call is a new one.
     #[arg(long)]
     pub(in crate::cli) new_keys: bool,
+    /// What undoes this step failed after it had begun, and the step is undone: it runs again.
+    #[arg(long, value_name = "STEP")]
+    pub(in crate::cli) undone: Vec<String>,
+    /// The same, and the step is not undone: it is taken over.
+    #[arg(long, value_name = "STEP")]
+    pub(in crate::cli) not_undone: Vec<String>,
     /// Replace a component of the workflow with another file. What succeeded with the former one is
     /// taken over.
     #[arg(long = "with", value_name = "NAME=FILE", value_parser = values::other)]
@@ -88,6 +94,11 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
         let mut body = Map::new();
         body.extend(command.from.as_ref().map(|step| ("from".to_owned(), json!(step))));
         body.insert("new-keys".to_owned(), json!(command.new_keys));
+        for (key, steps) in [("undone", &command.undone), ("not-undone", &command.not_undone)] {
+            if !steps.is_empty() {
+                body.insert(key.to_owned(), json!(steps));
+            }
+        }
         let (others, changes) = (&command.others[..], &command.changes);
         let rerun = Rerunning { verb: "retry", given: &command.run, body, others, changes, dry_run: command.dry_run };
         return rerun.on_server(&address, &command.new, terminal);
@@ -109,6 +120,7 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
             inputs: inputs.clone(),
             substituted: !command.others.is_empty(),
             new_keys: command.new_keys,
+            undone: Undone { are: command.undone.clone(), are_not: command.not_undone.clone() },
         };
         let retrial =
             host.prepare_retry(original, &records, workflow, options).map_err(|error| rerun_error(error, id))?;

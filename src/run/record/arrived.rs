@@ -75,6 +75,8 @@ pub enum News {
         /// How long the run was allowed to take.
         after: Micros,
     },
+    /// The grace of a root that was asked to end was over before its host was back: it begins anew.
+    GraceAgain,
     /// A call whose outcome was unknown is to be sent again.
     Again {
         /// The process that made the call.
@@ -148,6 +150,7 @@ impl Wire for News {
                 out.push(7);
                 after.put(out);
             }
+            Self::GraceAgain => out.push(8),
         }
     }
     fn take(from: &mut Source) -> Result<Self, Damaged> {
@@ -160,6 +163,7 @@ impl Wire for News {
             5 => Self::Paused(Wire::take(from)?),
             6 => Self::Again { pid: Wire::take(from)?, tag: Wire::take(from)? },
             7 => Self::TimedOut { after: Wire::take(from)? },
+            8 => Self::GraceAgain,
             other => return Err(unknown("piece of news", other)),
         })
     }

@@ -223,6 +223,10 @@ impl Run {
         for (pid, tag) in inner.state.resend_calls(calls, &self.config) {
             let _ = inner.record_news(moment, News::Again { pid, tag }, None);
         }
+        // Its grace is time in which it could act.
+        if ends.is_none() && inner.state.is_grace_over(moment) {
+            let _ = inner.record_news(moment, News::GraceAgain, None);
+        }
         for mail in left {
             // An act that cannot be applied stays in the inbox: there may be room for it when the
             // run is next recovered, else it goes with the run.

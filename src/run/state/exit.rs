@@ -51,7 +51,8 @@ impl State {
         let (due, ends) = (moment.mono.saturating_add(grace), moment.at.saturating_add(grace));
         match &mut entry.phase {
             Phase::Ended(_) => {}
-            Phase::Cancelling { deadline, until, .. } => {
+            Phase::Cancelling { grace: before, deadline, until, .. } => {
+                *before = grace.min(*before);
                 *until = ends.min(*until);
                 if due < deadline.0 {
                     self.timers.unset(*deadline);
@@ -62,7 +63,7 @@ impl State {
                 let reason: Arc<str> = reason.into();
                 let deadline = self.timers.set(due, pid, Alarm::Grace);
                 let is_taken = false;
-                entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), deadline, until: ends, is_taken };
+                entry.phase = Phase::Cancelling { reason: Arc::clone(&reason), grace, deadline, until: ends, is_taken };
                 self.cancels_not_taken += 1;
                 // A process that never began has nothing to clean up. (In a rebuild it has no slot;
                 // its end is the next record.)
@@ -73,6 +74,24 @@ impl State {
                 }
             }
         }
+    }
+
+    /// Whether the root was asked to end, and its grace is over.
+    pub(in crate::run) fn is_grace_over(&self, moment: Moment) -> bool {
+        let phase = self.table.get(Pid::ROOT).map(|root| &root.phase);
+        // While the run is paused it stands still.
+        self.paused.is_none() && matches!(phase, Some(Phase::Cancelling { deadline, .. }) if deadline.0 <= moment.mono)
+    }
+
+    /// Lets the grace of the root begin anew, if it was asked to end. It gets the event again.
+    pub(in crate::run) fn grace_again(&mut self, moment: Moment) {
+        let Some(entry) = self.table.get_mut(Pid::ROOT) else { return };
+        let Phase::Cancelling { reason, grace, deadline, until, .. } = &mut entry.phase else { return };
+        self.timers.unset(*deadline);
+        *deadline = self.timers.set(moment.mono.saturating_add(*grace), Pid::ROOT, Alarm::Grace);
+        *until = moment.at.saturating_add(*grace);
+        let event = Event::Cancel { reason: Arc::clone(reason), grace: *grace };
+        self.post(Pid::ROOT, event);
     }
 
     /// Kills a process whose grace has passed. It ends here and now, even if a worker is stepping

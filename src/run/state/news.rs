@@ -52,6 +52,7 @@ impl State {
             News::Signal { name, body } => self.wants_signal(name, body),
             News::Paused(paused) if *paused == self.paused.is_some() => Err(Rejected::Idle),
             News::Paused(_) => Ok(()),
+            News::GraceAgain => self.living(Pid::ROOT).map(|_| ()).ok_or(Rejected::Late),
             News::Again { pid, tag } => match self.pending(*pid, *tag) {
                 Some(Pending::Call(call)) if call.sending.is_leaving() || call.is_untimed() => Ok(()),
                 _ => Err(Rejected::Late),
@@ -113,6 +114,7 @@ impl State {
             }
             News::Signal { name, body } => self.deliver_signal(name, body),
             News::Paused(paused) => self.pause(moment, paused),
+            News::GraceAgain => self.grace_again(moment),
             News::Again { pid, tag } => self.resend(moment, pid, tag),
         }
     }

@@ -3,7 +3,7 @@
 use super::idempotency::KeyPath;
 use super::outstanding::Outstanding;
 use super::timers::TimerKey;
-use crate::process::{Answer, Grants, Limits, Pid, Tag, Timestamp};
+use crate::process::{Answer, Grants, Limits, Micros, Pid, Tag, Timestamp};
 use crate::scheduler::Slot;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -139,7 +139,7 @@ pub(in crate::run) enum Phase {
     Live,
     /// It was asked to end, and is killed when the timer fires, at `until` by the recorded time.
     /// `is_taken`: a committed step has taken the event.
-    Cancelling { reason: Arc<str>, deadline: TimerKey, until: Timestamp, is_taken: bool },
+    Cancelling { reason: Arc<str>, grace: Micros, deadline: TimerKey, until: Timestamp, is_taken: bool },
     /// It has ended, and its answer waits for its attached descendants.
     Ended(Answer),
 }

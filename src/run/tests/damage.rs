@@ -104,7 +104,7 @@ fn damage(records: &mut Vec<Record>, pick: &mut impl FnMut(usize) -> usize) {
                 }
                 News::Message { pid, .. } | News::Cancel { pid, .. } => *pid = some,
                 News::Paused(paused) => *paused ^= true,
-                News::TimedOut { .. } | News::Signal { .. } => {}
+                News::TimedOut { .. } | News::GraceAgain | News::Signal { .. } => {}
             },
         },
     }

@@ -269,6 +269,7 @@ fn news() -> impl Strategy<Value = News> {
         (name(), payload()).prop_map(|(name, body)| News::Signal { name, body }),
         any::<bool>().prop_map(News::Paused),
         micros().prop_map(|after| News::TimedOut { after }),
+        Just(News::GraceAgain),
         (pid(), tag()).prop_map(|(pid, tag)| News::Again { pid, tag }),
     ]
 }
@@ -380,7 +381,7 @@ fn it_is_said_what_is_wrong() {
     assert_eq!(message(&[]), "the bytes end too early");
     assert_eq!(message(&[FORMAT + 1, 4, 1, 1]), format!("format {} is not known to this release", FORMAT + 1));
     assert_eq!(message(&[FORMAT, 7]), "there is no kind of record with the number 7");
-    assert_eq!(message(&[FORMAT, 3, 0, 0, 8]), "there is no piece of news with the number 8");
+    assert_eq!(message(&[FORMAT, 3, 0, 0, 9]), "there is no piece of news with the number 9");
     assert_eq!(message(&[FORMAT, 3, 0, 0, 5, 2]), "there is no truth value with the number 2");
     assert_eq!(message(&[FORMAT, 4, 1, 1, 0]), "1 bytes follow the value");
     // A number has at most 64 bits.

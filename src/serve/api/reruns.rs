@@ -15,7 +15,7 @@ use crate::serve::problem::{Answered, ProblemKind, ServeProblem};
 use crate::serve::query;
 use crate::serve::service::Service;
 use crate::serve::view::{OutcomeView, RunView};
-use crate::workflow::interpreter::{RepeatError, Rerun};
+use crate::workflow::interpreter::{RepeatError, Rerun, Undone};
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -45,6 +45,12 @@ pub struct RetryRun {
     pub inputs: Map<String, Value>,
     /// Whether repeated calls get new idempotency keys.
     pub new_keys: bool,
+    /// Steps whose undoing failed after it had begun, and which are undone: they run again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub undone: Vec<String>,
+    /// The same, of those that are not undone: they are taken over.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_undone: Vec<String>,
     /// By what the new run is found in lists; the labels of the run if they are not given.
     pub labels: Option<Labels>,
     /// The id of the new run: as for a start.
@@ -302,6 +308,7 @@ fn prepare(service: &Service, id: &str, changed: &Changed, body: &RetryRun) -> A
         inputs: body.inputs.clone(),
         substituted: !body.components.is_empty(),
         new_keys: body.new_keys,
+        undone: Undone { are: body.undone.clone(), are_not: body.not_undone.clone() },
     };
     service.host.prepare_retry(original, &records, &changed.workflow, options).map_err(rerun_problem)
 }
@@ -430,6 +437,10 @@ fn rerun_problem(error: RerunError) -> ServeProblem {
         RerunError::Journal(error) => error.into(),
         RerunError::Repeat(RepeatError::NotEnded) => ServeProblem::new(ProblemKind::RunUnfinished),
         RerunError::Repeat(RepeatError::NothingFailed) => ServeProblem::new(ProblemKind::NothingToRetry),
+        RerunError::Repeat(error @ RepeatError::Unsure { .. }) => ServeProblem::new(ProblemKind::DoesNotFit)
+            .part("/undone", error.to_string())
+            .hint("name each step in `undone`, which runs it again, or in `not-undone`, which takes it over"),
+        error @ RerunError::Retried { .. } => ServeProblem::new(ProblemKind::Retried).detail(error.to_string()),
         RerunError::Repeat(error @ RepeatError::NoStep { .. }) => fits("/from", error.to_string()),
         RerunError::Repeat(error @ (RepeatError::Inputs(_) | RepeatError::NotBegun(_))) => {
             fits("/inputs", error.to_string())

@@ -106,6 +106,8 @@ pub(super) async fn work(progress: &mut Progress) -> Answered<Worked> {
 
 async fn work_off(progress: &mut Progress, check: &Check, report: &mut CheckReport) -> Answered<Worked> {
     let done = report.outcomes.len().min(check.runs.len());
+    // What a run is seen to wait for may not be in the journal yet.
+    progress.service.with_store(|service| Ok(service.store().flush_while_room()?)).await?;
     for run in &check.runs[done..] {
         if let Some(stopped) = progress.stops() {
             return Ok(stopped);

@@ -1,9 +1,14 @@
 //! The limits of the expression engine.
 
+/// Warm instances on a machine of few processors: the filters of some large workflows. A run of
+/// more compiles each of them anew each time, which takes ten times as long. Arbitrary: 64 MiB.
+const WARM_INSTANCES: usize = 16;
+
 /// The limits of the engine. The defaults suit a host that runs untrusted workflows.
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
-    /// Most warm instances kept between calls, 0.3 to 4 MiB each.
+    /// Most warm instances kept between calls, 0.3 to 4 MiB each. Each has compiled at most 256
+    /// filters.
     pub warm_instances_max: usize,
     /// Units of fuel for a call, regardless of its input.
     pub fuel_base: u64,
@@ -33,7 +38,7 @@ impl Default for EngineConfig {
     // too long to hold a worker.
     fn default() -> Self {
         Self {
-            warm_instances_max: crate::base::processors(),
+            warm_instances_max: crate::base::processors().max(WARM_INSTANCES),
             fuel_base: 50_000_000,
             fuel_per_byte: 5_000,
             fuel_max: 10_000_000_000,

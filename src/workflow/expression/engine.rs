@@ -274,23 +274,24 @@ impl Jq {
         result
     }
 
-    /// Takes a warm instance, preferably one that has compiled that filter, else the one used last.
+    /// Takes a warm instance: one that has compiled that filter, else the one used last of those
+    /// that may compile it.
     fn take_warm(&self, text: &str) -> Option<Instance> {
         let mut warm = self.warm.lock();
-        match warm.iter().rposition(|instance| instance.has_filter(text)) {
-            Some(at) => Some(warm.remove(at)),
-            None => warm.pop(),
-        }
+        let at = warm.iter().rposition(|instance| instance.has_filter(text));
+        at.or_else(|| warm.iter().rposition(Instance::has_room)).map(|at| warm.remove(at))
     }
 
+    /// Keeps an instance; the one that was not used for the longest time makes room for it.
     fn return_instance(&self, instance: Instance) {
-        if !instance.is_worth_keeping() {
+        if !instance.is_small() {
             return;
         }
         let mut warm = self.warm.lock();
-        if warm.len() < self.config.warm_instances_max {
-            warm.push(instance);
-        }
+        warm.push(instance);
+        let unused = (warm.len() > self.config.warm_instances_max).then(|| warm.remove(0));
+        drop(warm);
+        drop(unused);
     }
 }
 
@@ -326,6 +327,23 @@ fn engine_config() -> Config {
 
 #[cfg(test)]
 mod tests {
+    use super::{EngineConfig, Jq};
+
+    #[test]
+    fn a_full_instance_stays_for_the_filters_that_it_has() {
+        let jq = Jq::new(EngineConfig { warm_instances_max: 2, ..EngineConfig::default() }).unwrap();
+        let filter = |number: usize| jq.compile(&format!(". + {number}")).unwrap();
+        let kept = |number: usize| jq.warm.lock().iter().any(|warm| warm.has_filter(&format!(". + {number}")));
+        (0..300).for_each(|number| drop(filter(number)));
+        assert_eq!(jq.warm.lock().len(), 2);
+        assert!((0..300).all(kept));
+        // A third makes the one go that was not used for longest.
+        assert_eq!(jq.evaluate_text(&filter(299), b"1").unwrap(), ["300"]);
+        (300..600).for_each(|number| drop(filter(number)));
+        assert_eq!(jq.warm.lock().len(), 2);
+        assert!(!kept(0) && kept(299) && kept(599));
+    }
+
     #[test]
     fn the_digest_is_that_of_the_component() {
         assert_eq!(blake3::hash(super::COMPONENT).to_hex().as_str(), super::DIGEST);

@@ -13,7 +13,7 @@ mod bindings {
 }
 use bindings::{Jq as World, JqPre};
 
-/// Most filters of an instance that is kept. Arbitrary: a few KiB each.
+/// Most filters that an instance compiles. Arbitrary: a few KiB each.
 const FILTERS_MAX: usize = 256;
 
 /// Most memory of an instance that is kept. Arbitrary: about 4 times that of an idle one.
@@ -129,9 +129,15 @@ impl Instance {
         self.filters.contains_key(text)
     }
 
+    /// Returns whether the instance may compile another filter. One that may not is still of use to
+    /// those that it has.
+    pub(super) fn has_room(&self) -> bool {
+        self.filters.len() < FILTERS_MAX
+    }
+
     /// Returns whether the instance is small enough to be kept.
-    pub(super) fn is_worth_keeping(&self) -> bool {
-        self.filters.len() < FILTERS_MAX && self.store.data().memory_bytes <= KEPT_MEMORY_BYTES_MAX
+    pub(super) fn is_small(&self) -> bool {
+        self.store.data().memory_bytes <= KEPT_MEMORY_BYTES_MAX
     }
 
     /// Compiles a filter, unless the instance has it.

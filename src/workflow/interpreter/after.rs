@@ -18,9 +18,9 @@
 use super::blocks::{AfterBlock, ROOT};
 use super::outcome::problem_value;
 use super::timers::TimerKind;
-use super::undo::{Undo, UndoReport};
-use super::{Interpreter, kind};
-use crate::process::{Context, Json, Micros, Payload, Problem, Status as StepStatus};
+use super::undo::UndoReport;
+use super::{Interpreter, ItemKey, kind};
+use crate::process::{Context, Json, Micros, Payload, Problem, ProblemClass, Status as StepStatus};
 use crate::workflow::model::Occasion;
 use crate::workflow::plan::Block;
 use serde_json::{Value, json};
@@ -30,6 +30,9 @@ use std::sync::Arc;
 /// What of a grace is left when the process ends by itself: a tenth, at most this. Arbitrary: time
 /// for a step and its commit.
 const MARGIN_MAX: Micros = Micros(1_000_000);
+
+/// The item of the timer of the grace.
+const OF_NO_ITEM: ItemKey = (usize::MAX, 0);
 
 /// Most failures below `on` that the run's problem names. Arbitrary.
 const FAILURES_MAX: usize = 20;
@@ -102,7 +105,8 @@ impl Interpreter {
                     }
                     Err((undo, problem)) => {
                         self.note_undone(&undo, false);
-                        self.after.report.add(&undo, Err(&problem));
+                        self.after.report.add(&undo, Err(&problem), false);
+                        self.keep_not_undone(undo, false);
                     }
                 }
             }
@@ -128,12 +132,17 @@ impl Interpreter {
         let failed: Vec<usize> = self.failed_nodes(place).collect();
         let first = failed.first().map(|index| self.origin_of(*index).0);
         let problems: Vec<Problem> = failed.iter().map(|index| self.failure_of(*index)).collect();
+        let has_acted = first.is_some() && self.nodes_in(place).any(|index| self.nodes[index].may_have_acted());
         self.report_ended(context, place, true);
         self.after.place = None;
         match self.remove_block(place).after {
-            Some(AfterBlock::Undo(undo, _)) => {
+            Some(AfterBlock::Undo(mut undo, seen)) => {
                 self.note_undone(&undo, first.is_none());
-                self.after.report.add(&undo, first.as_ref().map_or(Ok(()), Err));
+                self.after.report.add(&undo, first.as_ref().map_or(Ok(()), Err), has_acted);
+                if first.is_some() {
+                    undo.seen = Ok(seen);
+                    self.keep_not_undone(*undo, has_acted);
+                }
             }
             _ => {
                 for problem in problems {
@@ -147,14 +156,16 @@ impl Interpreter {
         }
     }
 
-    /// Sets when a cancelled run ends by itself, if something is to follow the steps.
+    /// Sets when a cancelled run ends by itself, if something is to follow the steps: again, if the
+    /// host was away when that time came.
     pub(super) fn set_deadline(&mut self, context: &Context<'_>, grace: Micros) {
         if !self.plan.ends_by_steps() {
             return;
         }
         let margin = Micros(grace.0 / 10).min(MARGIN_MAX);
         let deadline = context.now.saturating_add(Micros(grace.0 - margin.0));
-        self.timers.set(deadline, (usize::MAX, 0), TimerKind::Grace);
+        self.timers.cancel_of(OF_NO_ITEM);
+        self.timers.set(deadline, OF_NO_ITEM, TimerKind::Grace);
     }
 
     /// Notes that the grace of a cancelled run is over.
@@ -171,19 +182,26 @@ impl Interpreter {
             self.after.result = Some(self.result(context));
         }
         if matches!(self.after.result, Some(Err(_))) {
-            let running = self.after.place.take().map(|place| self.remove_block(place).after);
-            let late = Problem::new(kind::NO_TIME, "The time to end was over");
-            let mut left: Vec<Undo> = Vec::new();
-            if let Some(Some(AfterBlock::Undo(undo, _))) = running {
-                left.push(*undo);
-            }
-            left.extend(std::iter::from_fn(|| self.undos.pop()));
-            for undo in &left {
-                self.note_undone(undo, false);
-                self.after.report.add(undo, Err(&late));
+            self.leave_undo();
+            while let Some(undo) = self.undos.pop() {
+                self.note_undone(&undo, false);
+                self.after.report.add(&undo, Err(&no_time()), false);
+                self.keep_not_undone(undo, false);
             }
         }
         Some(self.end_after(context))
+    }
+
+    /// Leaves the compensation that runs as it is.
+    pub(super) fn leave_undo(&mut self) {
+        let Some(place) = self.after.place.take() else { return };
+        let has_acted = self.nodes_in(place).any(|index| self.nodes[index].may_have_acted());
+        let Some(AfterBlock::Undo(mut undo, seen)) = self.remove_block(place).after else { return };
+        self.note_undone(&undo, false);
+        let class = if has_acted { ProblemClass::Uncertain } else { ProblemClass::Definite };
+        self.after.report.add(&undo, Err(&no_time().with_class(class)), has_acted);
+        undo.seen = Ok(seen);
+        self.keep_not_undone(*undo, has_acted);
     }
 
     /// The final status, when all that follows the steps has ended.
@@ -204,11 +222,10 @@ impl Interpreter {
             };
             if !after.report.is_empty() {
                 after.report.write(&mut data);
-                let left: Vec<&str> = after.report.not_undone().collect();
-                if !left.is_empty() {
+                if let Some(left) = after.report.left() {
                     let detail = problem.detail.take().unwrap_or_default();
                     let separator = if detail.is_empty() { "" } else { "; " };
-                    problem.detail = Some(format!("{detail}{separator}not undone: {}", left.join(", ")));
+                    problem.detail = Some(format!("{detail}{separator}{left}"));
                 }
             }
             let others: Vec<Value> = failures.map(|problem| Value::Object(problem_value(&problem))).collect();
@@ -246,4 +263,8 @@ impl Interpreter {
         let state = super::blocks::BlockState::after(after, path, keys, is_of_list);
         self.place_block(block, state)
     }
+}
+
+fn no_time() -> Problem {
+    Problem::new(kind::NO_TIME, "The time to end was over")
 }

@@ -174,10 +174,11 @@ impl Interpreter {
 
     /// What identifies an item in idempotency keys, before its number.
     pub(super) fn key_path(&self, (index, item): ItemKey) -> String {
-        let turn = match self.turn_of((index, item)) {
-            0 => String::new(),
-            turn => format!(".{turn}"),
-        };
+        self.key_path_of(index, item, self.turn_of((index, item)))
+    }
+
+    pub(super) fn key_path_of(&self, index: usize, item: usize, turn: u32) -> String {
+        let turn = if turn == 0 { String::new() } else { format!(".{turn}") };
         format!("{}{}/{item}{turn}", self.block(index).keys, self.node(index).id)
     }
 
@@ -297,9 +298,8 @@ impl Interpreter {
         };
         let all = outcome.is_err() && self.nodes[key.0].failures_reported < FAILURES_REPORTED_MAX;
         self.report_ended(context, place, all);
-        if is_halted || outcome.is_err() || self.holds_undos(place) {
-            self.record_within(key, place);
-        }
+        let is_needed = is_halted || outcome.is_err() || self.holds_undos(place);
+        self.record_within(key, place, is_needed);
         self.remove_block(place);
         self.block_ended(context, key, is_halted, outcome);
     }
@@ -374,7 +374,7 @@ impl Interpreter {
             running.stopped = true;
             let inner: Vec<usize> = running.live.values().filter_map(|item| item.stage.inside()).collect();
             for (item, idle) in running.take_idle() {
-                state.ended_items.record(item, &idle, idle.may_have_happened);
+                self.save_key_number((index, item), Some(&idle));
                 self.retained -= idle.retained();
                 self.timers.cancel_of((index, item));
             }

@@ -149,8 +149,9 @@ impl Comparison<'_> {
                 let Some(prior) = steps.get(&*node.id) else { continue };
                 if changed.is_empty() {
                     kept.insert(node.id.to_string(), prior.clone());
-                } else if changed == [node.action.key()] && !prior.succeeded && !prior.skipped {
-                    let mut prior = PriorStep { items: BTreeMap::new(), ..prior.clone() };
+                } else if changed == [node.action.key()] && !prior.skipped {
+                    let mut prior = prior.clone();
+                    prior.open(node.for_each.is_some());
                     prior.within.values_mut().for_each(|steps| *steps = self.within(before, node, steps));
                     kept.insert(node.id.to_string(), prior);
                 }

@@ -63,6 +63,7 @@ mod after;
 mod blocks;
 mod cached;
 mod changes;
+mod json_texts;
 mod node_ending;
 mod outcome;
 pub mod progress;
@@ -79,6 +80,7 @@ mod tests;
 mod timers;
 mod turns;
 mod undo;
+mod undone;
 
 use super::expression::{Jq, Meter, Size};
 use super::plan::Plan;
@@ -97,6 +99,8 @@ use std::sync::Arc;
 pub use taken_over::{PriorStep, RETRY, RepeatInput};
 use timers::{TimerKind, Timers};
 use undo::Undos;
+use undone::Kept;
+pub use undone::{PriorUndo, Undone};
 
 /// The version of the interpreter's behaviour: a run keeps the version that it was started with.
 ///
@@ -192,6 +196,12 @@ pub struct Interpreter {
     /// Successes that can be undone.
     undos: Undos,
     after: After,
+    /// Successes of a former run that can be undone, until the run begins.
+    prior_undos: Vec<PriorUndo>,
+    /// See [`RepeatInput::numbers`].
+    numbers: BTreeMap<String, u32>,
+    /// What is kept for a run that repeats this one: of a rebuild for it.
+    kept: Option<Box<Kept>>,
     /// How many runs it repeats, one after the other, beyond the first.
     generation: u32,
     /// Makes the placeholders of secrets, if there are any.
@@ -268,6 +278,9 @@ impl Interpreter {
             failures: Vec::new(),
             undos: Undos::default(),
             after: After::default(),
+            prior_undos: Vec::new(),
+            numbers: BTreeMap::new(),
+            kept: None,
             generation: 0,
             placeholder_key: None,
             budget: StepBudget::default(),
@@ -280,7 +293,8 @@ impl Interpreter {
         self.run = json!({"id": &*context.init.run, "name": &*self.plan.name, "started": started.to_string()});
         self.changed.extend(0..self.nodes.len());
         self.begin_secrets(&context.init.seed);
-        let prior = std::mem::take(&mut self.prior);
+        let (prior, undos) = (std::mem::take(&mut self.prior), std::mem::take(&mut self.prior_undos));
+        self.take_over_undos(undos);
         self.take_over(prior);
     }
 
@@ -364,7 +378,9 @@ impl Process for Interpreter {
             self.inputs = outcome::accept_inputs(&self.plan.inputs, &input, None)?;
             return Ok(());
         }
-        let RepeatInput { inputs, steps, fresh, generation, placeholder_key } = outcome::accept_repeated(&input)?;
+        let repeated = outcome::accept_repeated(&input)?;
+        let RepeatInput { inputs, steps, fresh, numbers, undos, generation, placeholder_key } = repeated;
+        (self.numbers, self.prior_undos) = (numbers, undos);
         self.fresh = fresh;
         self.placeholder_key = placeholder_key.as_deref().and_then(PlaceholderKey::parse);
         self.inputs = outcome::accept_inputs(&self.plan.inputs, &Payload::json(&inputs), None)?;

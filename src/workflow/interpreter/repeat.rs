@@ -18,6 +18,11 @@
 //! one if an attempt is known not to have happened, the same if one may have. [`FormerKeys`] tells
 //! which of these keys are used again.
 //!
+//! # What can be undone
+//! The new run can undo what it takes over, also turns and steps within items, with what the former
+//! run recorded: see [`undone`](super::undone). The number in the key of a turn, or of a call within
+//! an item, goes with it.
+//!
 //! # Cache
 //! A step that runs again may find its outcome in the cache of steps, as in any run. The step that
 //! was named in the request does not ask it, nor do steps within it: somebody wants it to run. What
@@ -27,6 +32,7 @@ use super::changes::SameWorkflows;
 use super::outcome::{accept_inputs, accept_repeated};
 use super::state::Status;
 use super::taken_over::{PriorStep, RETRY, RepeatInput};
+use super::undone::{Undone, of_steps};
 use super::{Interpreter, VERSION, WorkflowProgram, kind, version_of};
 use crate::process::secret::PlaceholderKey;
 use crate::process::{Allocation, Body, Context, Event, Native, Payload, Pid, Problem, Process, ProcessInit, Program};
@@ -69,6 +75,8 @@ pub struct RepeatOptions<'a> {
     pub substituted: bool,
     /// Whether no idempotency key of the former run is used again.
     pub new_keys: bool,
+    /// What somebody found out about steps that may be undone.
+    pub undone: &'a Undone,
 }
 
 /// What happens to the steps of a run that is repeated.
@@ -82,6 +90,8 @@ pub struct Repetition {
     pub steps: Vec<StepFate>,
     /// Steps of the former run that the new one does not have, with their status.
     pub gone: Vec<(Arc<str>, &'static str)>,
+    /// Whether the former run undid something.
+    pub undone: bool,
     /// Names of signals that were sent to the former run and not consumed: the new run does not get
     /// them.
     pub signals: Vec<Arc<str>>,
@@ -149,6 +159,12 @@ pub enum RepeatError {
     /// All steps are taken over, and nothing else has changed.
     #[error("every step of the run succeeded: there is nothing to run again")]
     NothingFailed,
+    /// A compensation acted and then failed, and nobody has told whether its step is undone.
+    #[error("it is not known whether {} undone", of_steps(steps))]
+    Unsure {
+        /// The paths of the steps.
+        steps: Vec<String>,
+    },
     /// The requested step does not exist.
     #[error("the workflow has no step `{step}`{}", meant.as_ref().map_or_else(|| format!("; it has {known}"), |meant| format!("; did you mean `{meant}`?")))]
     NoStep {
@@ -171,7 +187,7 @@ pub enum RepeatError {
 }
 
 /// Most steps listed in an error. Arbitrary: what a person reads.
-const STEPS_LISTED_MAX: usize = 20;
+pub(super) const STEPS_LISTED_MAX: usize = 20;
 
 /// Determines what happens to the steps of a run that is repeated, and the input of the new run. No
 /// guest runs.
@@ -190,23 +206,28 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
     };
     let program = Arc::new(ObservedProgram {
         digest: WorkflowProgram::of_version(Arc::clone(former.plan), Arc::clone(jq), version).digest(),
-        seen: Arc::new(Mutex::new(Interpreter::of_version(Arc::clone(former.plan), Arc::clone(jq), version))),
+        seen: Arc::new(Mutex::new(Interpreter {
+            kept: Some(Box::default()),
+            ..Interpreter::of_version(Arc::clone(former.plan), Arc::clone(jq), version)
+        })),
     });
     let rebuild = Rebuild::new(Arc::clone(&program) as _, Programs::new()).only(Pid::ROOT, Allocation::default());
     let rebuild = rebuild.noting_keys().apply_all(former.records)?;
     if !rebuild.is_finished() {
         return Err(RepeatError::NotEnded);
     }
-    let interpreter = program.seen.lock();
+    let mut interpreter = program.seen.lock();
     if interpreter.run.is_null() {
         let problem = Problem::new(kind::BAD_INPUT, "The inputs do not fit the workflow");
         return Err(RepeatError::NotBegun(problem));
     }
+    interpreter.settle_undone(repeating.undone)?;
+    let interpreter = &*interpreter;
     let inputs = Value::Object(repeating.inputs.clone());
     let completed =
         accept_inputs(&repeating.plan.inputs, &Payload::json(&inputs), None).map_err(RepeatError::Inputs)?;
     let comparison = Comparison {
-        former: &interpreter,
+        former: interpreter,
         plan: repeating.plan,
         indexes: former.plan.nodes.iter().enumerate().map(|(index, node)| (&*node.id, index)).collect(),
         inputs: other_keys(&interpreter.inputs, &completed),
@@ -214,8 +235,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
         from,
         same: SameWorkflows::default(),
     };
-    let is_same = repeating.plan.outputs == former.plan.outputs && comparison.inputs.is_empty();
-    if is_same && comparison.reasons(false).iter().all(Option::is_none) {
+    if comparison.changes_nothing() {
         return Err(RepeatError::NothingFailed);
     }
     let reasons = comparison.reasons(true);
@@ -225,22 +245,19 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
         is_new: repeating.new_keys,
     };
     let prior = comparison.prior(&reasons);
-    let fresh = from.map(|index| repeating.plan.nodes[index].id.to_string());
-    let fresh = fresh.into_iter().chain(interpreter.fresh.iter().cloned()).collect();
+    let asked = from.map(|index| repeating.plan.nodes[index].id.to_string());
     let steps = (0..reasons.len()).map(|index| comparison.fate(index, &reasons, &prior, &keys)).collect();
-    let is_gone = |node: &&Arc<Node>| repeating.plan.node(&node.id).is_none();
-    let gone = former.plan.nodes.iter().filter(is_gone);
-    let gone = gone.map(|node| {
-        (Arc::clone(&node.id), comparison.before(&node.id).expect("invariant: it is one of them").status.name())
-    });
     let signals = rebuild.projection().signals().into_iter().filter(|signal| signal.kept > 0);
     Ok(Repetition {
+        undone: interpreter.nodes.iter().any(super::NodeState::was_undone),
         signals: signals.map(|signal| signal.name).collect(),
-        gone: gone.collect(),
+        gone: comparison.gone(),
         input: RepeatInput {
             inputs,
+            numbers: interpreter.numbers_for_repeat(),
+            undos: interpreter.undos_for_repeat(&prior),
             steps: prior,
-            fresh,
+            fresh: asked.into_iter().chain(interpreter.fresh.iter().cloned()).collect(),
             generation: interpreter.generation + 1,
             placeholder_key: placeholder_key(former, repeating.plan),
         },
@@ -291,6 +308,19 @@ pub(super) struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
+    /// Whether all steps are taken over, and nothing else has changed.
+    fn changes_nothing(&self) -> bool {
+        let is_same = self.plan.outputs == self.former.plan.outputs && self.inputs.is_empty();
+        is_same && self.reasons(false).iter().all(Option::is_none)
+    }
+
+    /// The steps that the new plan does not have, with their status.
+    fn gone(&self) -> Vec<(Arc<str>, &'static str)> {
+        let former = self.former.plan.nodes.iter().zip(&self.former.nodes);
+        let gone = former.filter(|(node, _)| self.plan.node(&node.id).is_none());
+        gone.map(|(node, state)| (Arc::clone(&node.id), state.status.name())).collect()
+    }
+
     fn before(&self, id: &str) -> Option<&super::NodeState> {
         self.indexes.get(id).map(|index| &self.former.nodes[*index])
     }
@@ -352,13 +382,9 @@ impl Comparison<'_> {
                 Some(RerunReason::NotSucceeded | RerunReason::Undone) if !node.uses_store() => state.run_again(),
                 // Steps within it may be as they were.
                 Some(RerunReason::Changed(keys))
-                    if keys[..] == [node.action.key()]
-                        && node.action.has_block()
-                        && state.status != Status::Succeeded
-                        && !node.uses_store() =>
+                    if keys[..] == [node.action.key()] && node.action.has_block() && !node.uses_store() =>
                 {
-                    let mut prior = state.run_again();
-                    prior.items.clear();
+                    let mut prior = state.run_inside();
                     prior.within.values_mut().for_each(|steps| *steps = self.within(&state.node, node, steps));
                     prior
                 }

@@ -93,7 +93,10 @@ impl Interpreter {
             Some(AfterBlock::Undo(_, seen)) => {
                 given.seen = Some(seen);
                 given.item = given.item.or_else(|| seen.item.as_ref().map(|(item, index)| (item, *index)));
-                given.turn = given.turn.or_else(|| seen.turn.map(|turn| (&seen.output, turn)));
+                given.turn = given.turn.or_else(|| seen.turn.as_ref().map(|(last, turn)| (last, *turn)));
+                if given.error.is_null() {
+                    given.error = &seen.error;
+                }
                 if let Some((inputs, run)) = &seen.child {
                     (given.inputs, given.run) = (inputs, run);
                 }
@@ -137,7 +140,7 @@ impl Interpreter {
 
     /// The failure that a node reacts to: that of the first dependency, in file order, that failed
     /// or was not reached.
-    fn error_for(&self, node: usize) -> &Value {
+    pub(super) fn error_for(&self, node: usize) -> &Value {
         let failed = self.needs(node).map(|need| match self.nodes[need].cause {
             Some(cause) => &self.nodes[cause].error,
             None => &self.nodes[need].error,
@@ -201,8 +204,8 @@ pub(super) struct Given<'a> {
     pub(super) run: &'a Value,
     pub(super) item: Option<(&'a Value, usize)>,
     /// The result of the last turn, and the number of this one.
-    turn: Option<(&'a Value, u32)>,
-    error: &'a Value,
+    pub(super) turn: Option<(&'a Value, u32)>,
+    pub(super) error: &'a Value,
     /// What was recorded of a success that is undone.
     seen: Option<&'a Seen>,
     /// The secrets that the step lists.

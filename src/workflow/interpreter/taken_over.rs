@@ -5,7 +5,9 @@
 //! [`super::repeat()`] decides what is taken over.
 
 use super::blocks::ROOT;
+use super::json_texts::{text, texts};
 use super::state::{Item, NodeState, Running, Status};
+use super::undone::PriorUndo;
 use super::{Interpreter, ItemKey};
 use crate::workflow::expression::Size;
 use serde_json::Value;
@@ -26,6 +28,13 @@ pub struct RepeatInput {
     /// Steps that are run again on purpose: the cache is not asked for them.
     #[serde(skip_serializing_if = "BTreeSet::is_empty", default)]
     pub fresh: BTreeSet<String>,
+    /// The numbers in the idempotency keys of further turns, and of items within others, if not 0:
+    /// by what the keys have before them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub numbers: BTreeMap<String, u32>,
+    /// The successes that are taken over and can be undone, in their order.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub undos: Vec<PriorUndo>,
     /// How many runs it repeats, one after the other, beyond the first: the steps below `on` have
     /// keys of their own in each.
     #[serde(skip_serializing_if = "is_zero", default)]
@@ -36,6 +45,15 @@ pub struct RepeatInput {
 }
 
 impl PriorStep {
+    /// Takes over only what is within the step.
+    pub(super) fn open(&mut self, is_list: bool) {
+        if std::mem::take(&mut self.succeeded) {
+            let output = std::mem::take(&mut self.output);
+            self.total = Some(output.as_array().filter(|_| is_list).map_or(1, Vec::len));
+        }
+        self.items.clear();
+    }
+
     /// No longer takes the step over as a whole, nor an item of it.
     pub(super) fn forget(&mut self, item: usize, is_list: bool) {
         if std::mem::take(&mut self.succeeded) {
@@ -62,6 +80,13 @@ impl PriorStep {
             self.turns_happened.remove(&item);
             self.within.remove(&item);
         }
+    }
+
+    fn may_have_acted(&self) -> bool {
+        let Self { succeeded, items, doubtful, all_doubtful, turns_happened, within, .. } = self;
+        let mut steps = within.values().flat_map(BTreeMap::values);
+        let has_keys = *all_doubtful || !doubtful.is_empty() || !turns_happened.is_empty();
+        *succeeded || has_keys || !items.is_empty() || steps.any(Self::may_have_acted)
     }
 
     /// Takes over nothing but the numbers of its keys: what it depends on is run again. What
@@ -139,40 +164,6 @@ pub struct PriorStep {
     pub within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
 }
 
-/// A value as its JSON text: one of the greatest depth would not fit into another value.
-mod text {
-    use serde::de::{Deserialize, Deserializer, Error};
-    use serde_json::Value;
-
-    pub(super) fn serialize<S: serde::Serializer>(value: &Value, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(value)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Value, D::Error> {
-        serde_json::from_str(&String::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
-}
-
-/// Values as their JSON texts.
-mod texts {
-    use serde::de::{Deserialize, Deserializer, Error};
-    use serde_json::Value;
-    use std::collections::BTreeMap;
-
-    pub(super) fn serialize<S: serde::Serializer>(
-        items: &BTreeMap<usize, Value>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(items.iter().map(|(item, value)| (item, value.to_string())))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<usize, Value>, D::Error> {
-        let texts = BTreeMap::<usize, String>::deserialize(deserializer)?;
-        let parse = |(item, text): (usize, String)| Ok((item, serde_json::from_str(&text).map_err(D::Error::custom)?));
-        texts.into_iter().map(parse).collect()
-    }
-}
-
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
@@ -212,27 +203,6 @@ impl Interpreter {
                 state.prior = Some(Box::new(prior.clone()));
             }
         }
-        self.taken_over_can_be_undone(place);
-    }
-
-    /// Records what of the steps of a block that are taken over can be undone. All of them have
-    /// ended by now.
-    fn taken_over_can_be_undone(&mut self, place: usize) {
-        for index in self.nodes_in(place) {
-            let state = &self.nodes[index];
-            if state.node.compensate.is_none() || !state.taken_over || state.status != Status::Succeeded {
-                continue;
-            }
-            let output = state.output.clone();
-            match output {
-                Value::Array(results) if self.node(index).for_each.is_some() => {
-                    for (item, result) in results.iter().enumerate() {
-                        self.can_be_undone((index, item), result);
-                    }
-                }
-                output => self.can_be_undone((index, 0), &output),
-            }
-        }
     }
 
     /// Takes the results of the steps within an item in the run that this one repeats.
@@ -244,22 +214,31 @@ impl Interpreter {
         prior.within.remove(&item)
     }
 
-    /// Records what a further run takes over of the steps of a block that has not succeeded.
-    pub(super) fn record_within(&mut self, (index, item): ItemKey, place: usize) {
+    /// Records what a further run takes over of the steps of a block.
+    /// If it has succeeded, and that is not `is_needed`, only a rebuild does.
+    pub(super) fn record_within(&mut self, (index, item): ItemKey, place: usize, is_needed: bool) {
         // A run that repeats this one begins with the first turn.
-        if self.turn_of((index, item)) > 0 {
+        if self.turn_of((index, item)) > 0 || !(is_needed || self.kept.is_some()) {
             return;
         }
         let prior = |index: usize| {
             let state = &self.nodes[index];
             let prior = match state.status {
-                Status::Succeeded | Status::Skipped if !state.node.uses_store() => state.taken_over(),
+                Status::Succeeded | Status::Skipped if !state.node.uses_store() => {
+                    let mut prior = state.taken_over();
+                    prior.within.extend(state.ended_items.succeeded_within.clone());
+                    prior
+                }
                 _ => state.run_again(),
             };
             (prior != PriorStep::default()).then(|| (state.node.id.to_string(), prior))
         };
         let all: BTreeMap<_, _> = self.nodes_in(place).filter_map(prior).collect();
         if all.is_empty() || !self.is_recorded(place) {
+            return;
+        }
+        if !is_needed {
+            self.nodes[index].ended_items.succeeded_within.insert(item, all);
             return;
         }
         let size = all.values().fold(Size::default(), |size, prior| size + Size::of(&prior.output));
@@ -317,6 +296,8 @@ pub(super) struct EndedItems {
     turns_happened: BTreeMap<usize, u32>,
     /// The results of the steps within items that have not succeeded, or can be undone.
     pub(super) within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
+    /// Those within other items, in a rebuild for a run whose workflow may be another one.
+    succeeded_within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
 }
 
 impl EndedItems {
@@ -403,6 +384,22 @@ impl NodeState {
             within,
             ..self.keys()
         }
+    }
+
+    /// The result of a node some of whose inner steps have changed: what is within its items.
+    pub(super) fn run_inside(&self) -> PriorStep {
+        let mut prior = self.run_again();
+        prior.total = Some(self.total_known());
+        prior.items.clear();
+        for (item, steps) in self.ended_items.succeeded_within.iter().filter(|(item, _)| !self.undone.contains(item)) {
+            prior.within.entry(*item).or_insert_with(|| steps.clone());
+        }
+        prior
+    }
+
+    /// Whether something of a node that did not succeed has happened, or may have.
+    pub(super) fn may_have_acted(&self) -> bool {
+        self.run_again().may_have_acted()
     }
 
     /// The results of the steps within items that have not succeeded, those of an earlier run too.

@@ -10,7 +10,8 @@
 //! - **U2** If a step with a `compensate` has steps within it, those are undone by it alone once it
 //!   has succeeded.
 //! - **U3** A run that repeats this one runs again what was undone, under new keys, and takes over
-//!   what was not.
+//!   what was not: with all that was recorded for its compensation. Of what is neither, since a
+//!   compensation acted and then failed, somebody has to say which it is.
 
 use super::blocks::{AfterBlock, ROOT};
 use super::scope::step_value;
@@ -28,16 +29,17 @@ use std::sync::Arc;
 const ENTRY_SIZE: Size = Size { bytes: 512, values: 4 };
 
 /// An item that a step is within, or is.
-#[derive(Debug)]
-struct Level {
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Level {
     /// The step's id.
-    id: Arc<str>,
-    item: usize,
+    pub(super) id: Arc<str>,
+    pub(super) item: usize,
     /// Whether the item is one of a list.
-    is_list: bool,
-    turn: u32,
+    pub(super) is_list: bool,
+    pub(super) turn: u32,
     /// The number in the keys of that turn.
-    number: u32,
+    pub(super) number: u32,
 }
 
 /// What a compensation sees.
@@ -46,7 +48,10 @@ pub(super) struct Seen {
     /// The results of other steps.
     pub(super) steps: Map<String, Value>,
     pub(super) item: Option<(Value, usize)>,
-    pub(super) turn: Option<u32>,
+    /// The result of the last turn, and the number of this one. What a step with `repeat` undoes is
+    /// the turn that gave the result.
+    pub(super) turn: Option<(Value, u32)>,
+    pub(super) error: Value,
     /// The result of what is undone.
     pub(super) output: Value,
     /// The inputs of a workflow that a step runs, and its `.run`.
@@ -58,24 +63,25 @@ impl Seen {
         let steps = self.steps.values().map(Size::of).fold(Size::default(), std::ops::Add::add);
         let item = self.item.as_ref().map_or(Size::default(), |(item, _)| Size::of(item));
         let child = self.child.as_ref().map_or(Size::default(), |(inputs, _)| Size::of(inputs));
-        steps + item + child + Size::of(&self.output)
+        let turn = self.turn.as_ref().map_or(Size::default(), |(last, _)| Size::of(last));
+        steps + item + child + turn + Size::of(&self.error) + Size::of(&self.output)
     }
 }
 
 /// A success that can be undone.
 #[derive(Debug)]
 pub(super) struct Undo {
-    node: Arc<Node>,
+    pub(super) node: Arc<Node>,
     /// The path of the item: `deploy[3].build`.
     pub(super) path: String,
     /// What the keys of the compensation begin with.
-    keys: String,
+    pub(super) keys: String,
     /// The items that it is within, the outermost first, and its own.
-    levels: Vec<Level>,
-    is_of_list: bool,
+    pub(super) levels: Vec<Level>,
+    pub(super) is_of_list: bool,
     /// What it sees. An error says that there was no room for it.
-    seen: Result<Box<Seen>, Problem>,
-    size: Size,
+    pub(super) seen: Result<Box<Seen>, Problem>,
+    pub(super) size: Size,
 }
 
 /// All successes that can be undone.
@@ -90,6 +96,17 @@ pub(super) struct Undos {
 impl Undos {
     pub(super) fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// All of them, in their order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Undo> {
+        self.all.values()
+    }
+
+    pub(super) fn push(&mut self, undo: Undo) {
+        self.next += 1;
+        self.by_keys.insert(undo.keys.clone(), self.next);
+        self.all.insert(self.next, undo);
     }
 
     /// Takes out the last success.
@@ -111,6 +128,13 @@ impl Undos {
     }
 }
 
+impl Undo {
+    /// The size of a success with what its compensation sees.
+    pub(super) fn size_with(seen: Option<&Seen>) -> Size {
+        seen.map_or(ENTRY_SIZE, |seen| ENTRY_SIZE + seen.size())
+    }
+}
+
 impl Interpreter {
     /// Records that an item succeeded, if it can be undone.
     pub(super) fn can_be_undone(&mut self, key: ItemKey, output: &Value) {
@@ -126,26 +150,24 @@ impl Interpreter {
         let size = self.undos.remove(&keys);
         self.retained -= size;
         let seen = self.seen(key, undo, output);
-        let size = ENTRY_SIZE + seen.size();
+        let size = Undo::size_with(Some(&seen));
         let (seen, size) = match self.check_room(size) {
             Ok(()) => (Ok(Box::new(seen)), size),
-            Err(problem) => (Err(problem), ENTRY_SIZE),
+            Err(problem) => (Err(problem), Undo::size_with(None)),
         };
         self.retained += size;
         let is_list = node.for_each.is_some();
         let number_of_item = if is_list { format!("[{item}]") } else { String::new() };
         let undo = Undo {
             path: format!("{}{number_of_item}", self.path(index)),
-            keys: keys.clone(),
+            keys,
             levels: self.levels(key),
             is_of_list: is_list || node.repeat.is_some() || self.is_of_list(index),
             node,
             seen,
             size,
         };
-        self.undos.next += 1;
-        self.undos.all.insert(self.undos.next, undo);
-        self.undos.by_keys.insert(keys, self.undos.next);
+        self.undos.push(undo);
     }
 
     /// Whether something within an item can be undone.
@@ -160,10 +182,13 @@ impl Interpreter {
         let is_read = |id: &str| undo.reads.as_ref().is_none_or(|reads| reads.iter().any(|read| **read == *id));
         let read = indexes.into_iter().filter(|index| is_read(&self.node(*index).id));
         let is_child = !std::ptr::eq(given.run, &raw const self.run);
+        let own_error = self.error_for(index);
+        let own_turn = self.node(index).repeat.is_some().then(|| (output.clone(), self.turn_of((index, item))));
         Seen {
             steps: read.map(|index| (self.node(index).id.to_string(), step_value(&self.nodes[index]))).collect(),
             item: self.item_value(key).or(given.item).map(|(value, item)| (value.clone(), item)),
-            turn: self.node(index).repeat.is_some().then(|| self.turn_of((index, item))),
+            turn: own_turn.or_else(|| given.turn.map(|(last, turn)| (last.clone(), turn))),
+            error: if own_error.is_null() { given.error } else { own_error }.clone(),
             output: output.clone(),
             child: is_child.then(|| (given.inputs.clone(), given.run.clone())),
         }
@@ -199,14 +224,14 @@ impl Interpreter {
         let mut seen = match undo.seen {
             Ok(seen) => seen,
             Err(problem) => {
-                undo.seen = Ok(Box::default());
+                undo.seen = Err(problem.clone());
                 return Err((undo, problem));
             }
         };
+        undo.seen = Ok(Box::default());
         if let Some((_, run)) = &mut seen.child {
             run["problem"] = problem.clone();
         }
-        undo.seen = Ok(Box::default());
         let (path, keys, is_of_list) = (format!("{}.", undo.path), undo.keys.clone(), undo.is_of_list);
         Ok(self.begin_after(&block, AfterBlock::Undo(Box::new(undo), seen), path, keys, is_of_list))
     }
@@ -219,13 +244,14 @@ impl Interpreter {
         if below.is_empty() && !is_undone {
             return;
         }
+        if is_undone {
+            self.keep_undone(undo);
+        }
         let state = &mut self.nodes[index];
         state.undone.insert(level.item);
-        if below.is_empty() || level.turn > 0 {
-            if is_undone {
-                state.ended_items.undo(level.item, level.turn, level.number);
-            }
-        } else {
+        if below.is_empty() {
+            state.ended_items.undo(level.item, level.turn, level.number);
+        } else if level.turn == 0 {
             let steps = state.ended_items.within.entry(level.item).or_default();
             let blocks = self.plan.blocks_of(&state.node.action).collect();
             undo_within((&self.plan, blocks), steps, below, is_undone);
@@ -234,7 +260,7 @@ impl Interpreter {
 }
 
 /// Marks a step within an item as undone, if it was, and those around it as such that begin again.
-/// What is within a turn after the first is not known: all of that turn gets new keys.
+/// What is within a turn after the first begins again in any case, under the numbers that are kept.
 fn undo_within(
     (plan, blocks): (&Plan, Vec<&Arc<Block>>),
     steps: &mut BTreeMap<String, PriorStep>,
@@ -257,11 +283,9 @@ fn undo_within(
         return;
     }
     prior.forget(level.item, level.is_list);
-    if below.is_empty() || level.turn > 0 {
-        if is_undone {
-            prior.undo(level.item, level.turn, level.number);
-        }
-    } else {
+    if below.is_empty() {
+        prior.undo(level.item, level.turn, level.number);
+    } else if level.turn == 0 {
         let blocks = plan.blocks_of(&node.action).collect();
         undo_within((plan, blocks), prior.within.entry(level.item).or_default(), below, is_undone);
     }
@@ -289,7 +313,9 @@ impl UndoReport {
     /// Most that are named of each. Arbitrary.
     const NAMED_MAX: usize = 100;
 
-    pub(super) fn add(&mut self, undo: &Undo, outcome: Result<(), &Problem>) {
+    /// Adds a success. One that was not undone may be undone all the same if something that undoes
+    /// it `has_acted`.
+    pub(super) fn add(&mut self, undo: &Undo, outcome: Result<(), &Problem>, has_acted: bool) {
         let (named, entry) = match outcome {
             Ok(()) => (self.undone.len(), None),
             Err(problem) => (self.not_undone.len(), Some(problem)),
@@ -306,6 +332,7 @@ impl UndoReport {
                 "title": problem.title,
                 "class": problem.class,
                 "detail": problem.detail,
+                "may-be-undone": has_acted,
             })),
         }
     }
@@ -314,9 +341,16 @@ impl UndoReport {
         self.undone.is_empty() && self.not_undone.is_empty()
     }
 
-    /// The steps that could not be undone.
-    pub(super) fn not_undone(&self) -> impl Iterator<Item = &str> {
-        self.not_undone.iter().filter_map(|one| one["step"].as_str())
+    /// The steps that could not be undone, and those that may be undone, for people.
+    pub(super) fn left(&self) -> Option<String> {
+        let those = |unsure: bool, what: &str| {
+            let found = self.not_undone.iter().filter(|one| (one["may-be-undone"] == true) == unsure);
+            let steps: Vec<&str> = found.filter_map(|one| one["step"].as_str()).collect();
+            (!steps.is_empty()).then(|| format!("{what}: {}", steps.join(", ")))
+        };
+        let (left, unsure) = (those(false, "not undone"), those(true, "perhaps undone"));
+        let both: Vec<String> = left.into_iter().chain(unsure).collect();
+        (!both.is_empty()).then(|| both.join("; "))
     }
 
     /// Adds it to the extension members of a problem.

@@ -14,7 +14,7 @@ pub(super) const ON: KnownKeys =
 const EXAMPLE: &str = "on: { failure: [{ id: alert, call: log, with: { message: \"${ .run.problem.title }\" } }] }";
 
 /// The id of a compensation, below that of the step that it undoes.
-const COMPENSATE: &str = "compensate";
+pub(crate) const COMPENSATE: &str = "compensate";
 
 /// When a list of steps runs, after the others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize)]

@@ -152,7 +152,7 @@ pub(super) fn check_outputs(node: &Node, problems: &mut Diagnostics) -> bool {
 }
 
 /// The steps within an action.
-pub(super) fn blocks(action: &super::Action) -> impl Iterator<Item = &Block> {
+pub(crate) fn blocks(action: &super::Action) -> impl Iterator<Item = &Block> {
     let (one, cases) = match action {
         super::Action::Steps(block) => (Some(block), &[][..]),
         super::Action::Switch(cases) => (None, &cases[..]),

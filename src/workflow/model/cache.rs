@@ -71,8 +71,19 @@ pub(super) fn read_cache(node: &Node, problems: &mut Diagnostics) -> Option<Span
 }
 
 /// Reports a cache that could never keep an outcome of this action.
-pub(super) fn check_cache(cache: &Spanned<Cache>, action: &Action, problems: &mut Diagnostics) {
-    let Action::Call { handler } = action else { return };
+pub(super) fn check_cache(
+    cache: &Spanned<Cache>,
+    action: Option<&Action>,
+    is_undone: bool,
+    problems: &mut Diagnostics,
+) {
+    if is_undone {
+        let message = "`cache` does not go with `compensate`: an outcome in the cache may have been undone";
+        let hint = "a step that does something runs each time; cache what only reads or computes";
+        problems.push(Diagnostic::new("key-not-here", message, cache.span).hint(hint));
+        return;
+    }
+    let Some(Action::Call { handler }) = action else { return };
     let name = handler.value.as_str();
     if [KV, SIGNAL].contains(&name) {
         let message = format!("`cache` has no effect with `call: {name}`, which belongs to the run");

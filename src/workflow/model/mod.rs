@@ -41,7 +41,9 @@ mod when;
 
 use super::syntax::{Node, Span};
 use crate::process::Micros;
+pub(crate) use after::COMPENSATE;
 pub use after::Occasion;
+pub(crate) use block::blocks;
 pub use cache::Cache;
 pub use concurrency::Concurrency;
 pub(crate) use durations::FORMS as DURATION_FORMS;

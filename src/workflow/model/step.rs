@@ -151,15 +151,15 @@ pub(super) fn read_step_of(
     let retry = fields.get("retry").and_then(|node| read_retry(node, problems));
     let repeat = fields.get("repeat").and_then(|node| read_repeat(node, problems));
     let cache = fields.get("cache").and_then(|node| read_cache(node, problems));
-    if let (Some(cache), Some(action)) = (&cache, &action) {
-        check_cache(cache, action, problems);
-    }
     let timeout = fields.get("timeout").and_then(|node| duration(node, "timeout", problems));
     let continue_on_error = fields.get("continue-on-error");
     let continue_on_error = continue_on_error.and_then(|node| boolean(node, "continue-on-error", problems));
     let limits = fields.get("limits").map(|node| LimitsPatch::read(node, problems)).unwrap_or_default();
     let undo = fields.entry("compensate").filter(|entry| !entry.value.is_null());
     let compensate = undo.and_then(|entry| read_compensation(entry, place, problems));
+    if let Some(cache) = &cache {
+        check_cache(cache, action.as_ref(), undo.is_some(), problems);
+    }
     let allow = fields.get("allow").map_or(Some(Vec::new()), |node| read_allow(node, problems));
     let secrets = fields.get("secrets").map(|node| super::secrets::read_used(node, problems)).unwrap_or_default();
     Some(Step {

@@ -6,7 +6,8 @@ use super::expressions::{Dependency, TemplateReader};
 use super::references::{ExpressionSite, ListNames};
 use super::{Block, Compensation, Node};
 use crate::workflow::diagnostics::Diagnostic;
-use crate::workflow::model::{self, Occasion, Retry, Step, Workflow};
+use crate::workflow::model::{self, COMPENSATE, Occasion, Retry, Step, Workflow};
+use crate::workflow::syntax::Span;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -22,6 +23,12 @@ pub(super) fn read_compensation<'a>(
     templates: &mut TemplateReader<'a>,
     list: &mut List,
 ) -> Option<Compensation> {
+    if let Some(clash) = within_named(step, templates.in_file) {
+        let message =
+            format!("`{}` has a step `{COMPENSATE}` within it, which is the name of what undoes it", step.id.value);
+        let span = clash.unwrap_or(undo.id.span);
+        templates.problems.push(Diagnostic::new("duplicate-id", message, span).hint("give the step within another id"));
+    }
     let before = templates.take_dependencies();
     let site = ExpressionSite { output: true, after: true, ..site };
     let outer = std::mem::replace(&mut templates.outer, site);
@@ -56,6 +63,18 @@ pub(super) fn read_compensation<'a>(
         node.retry = Some(Retry { max: RETRIES_DEFAULT, backoff_min, backoff_max });
     }
     Some(Compensation { block: Arc::new(single(node)), reads: reads.map(|reads| reads.into_iter().collect()) })
+}
+
+/// Whether a step right within another has the id of what undoes that one: their idempotency keys
+/// would be the same. `Some(None)` if it stands in another file.
+fn within_named(step: &Step, in_file: InFile<'_>) -> Option<Option<Span>> {
+    let is_named = |step: &&Step| step.id.value == COMPENSATE;
+    let here = model::blocks(&step.action).flat_map(|block| &block.steps).find(is_named);
+    here.map(|step| Some(step.id.span)).or_else(|| {
+        let model::Action::Workflow { file } = &step.action else { return None };
+        let workflow = in_file.child(&file.value)?.1.workflow.as_ref()?;
+        workflow.steps.iter().any(|step| is_named(&step)).then_some(None)
+    })
 }
 
 /// A block of one step.

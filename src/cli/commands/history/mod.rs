@@ -39,7 +39,7 @@ without that.
   arrived   at, act (id and digest, or null), and news: answered (pid, tag,
             output or problem), due and again (pid, tag), message (pid, sender,
             topic, body), cancel (pid, reason, grace-us), signal (name, body),
-            paused, unpaused, timed-out (after-us)
+            paused, unpaused, timed-out (after-us), grace-again
   leaving   pid, tag
   upgraded  run, at, from, to: each with version, root, programs, grants
 A command has tag, command, what was asked for, decision, and what was decided:
@@ -170,7 +170,7 @@ impl<'a> OfStep<'a> {
                 }
                 News::Message { pid, .. } | News::Cancel { pid, .. } => is_its_own(*pid),
                 News::Signal { name, .. } => self.signals.contains(&**name),
-                News::Paused(_) | News::TimedOut { .. } => false,
+                News::Paused(_) | News::TimedOut { .. } | News::GraceAgain => false,
             },
             Record::Stepped(stepped) => {
                 let is_own = is_its_own(stepped.pid);
@@ -288,6 +288,7 @@ fn news(news: &News, name: &dyn Fn(Pid) -> String) -> String {
             format!("the run is asked to end: it took longer than {:?}", std::time::Duration::from(*after))
         }
         News::Signal { name, body } => format!("signal {name}: {}", shown(body)),
+        News::GraceAgain => "its time to end begins anew: it was over before a host was back".to_owned(),
         News::Paused(true) => "paused".to_owned(),
         News::Paused(false) => "unpaused".to_owned(),
         News::Again { pid, tag } => format!("{}: call {tag} is to be sent again", name(*pid)),

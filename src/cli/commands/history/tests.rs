@@ -103,6 +103,7 @@ fn all_news() -> Vec<News> {
         News::Paused(true),
         News::Paused(false),
         News::TimedOut { after: Micros(1) },
+        News::GraceAgain,
         News::Again { pid, tag },
     ]);
     all

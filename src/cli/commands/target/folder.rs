@@ -113,13 +113,25 @@ impl Target for Folder {
         };
         let (runs, stored) = self.0.find(given)?;
         let run = stored.id.to_string();
-        if was_performed(ask(&runs, stored, &request)?)? {
-            return Ok(Cancelled { run, outcome: CancelOutcome::Asked });
+        let is_asked = was_performed(ask(&runs, stored, &request)?)?;
+        if is_asked && !cancel.now {
+            return Ok(Cancelled { run, outcome: CancelOutcome::Asked, has_end_steps: false });
         }
         // The host opens its own store.
         let folder = runs.folder.clone();
         drop(runs);
-        let ended = end(folder, &run, cancel.reason);
+        // Of a text that this release does not understand nothing could be run.
+        let has_end_steps = |host: &Host| host.plan_of(&run).is_ok_and(|plan| plan.ends_by_steps());
+        if is_asked {
+            let has_end_steps = idle_host(folder).is_ok_and(|host| has_end_steps(&host));
+            return Ok(Cancelled { run, outcome: CancelOutcome::Asked, has_end_steps });
+        }
+        let host = idle_host(folder)?;
+        let has_end_steps = has_end_steps(&host);
+        if has_end_steps && !cancel.now {
+            return Ok(Cancelled { run, outcome: CancelOutcome::Stored(None), has_end_steps });
+        }
+        let ended = end(host, &run, cancel.reason);
         let (runs, stored) = self.0.find(&run)?;
         let outcome = match (ended, stored.status) {
             (_, Some(status)) => CancelOutcome::Ended(status, runs.projection(&run)?.given_up().len()),
@@ -127,7 +139,7 @@ impl Target for Folder {
             // Another host has recovered it and carries the request out.
             (_, None) => CancelOutcome::Asked,
         };
-        Ok(Cancelled { run, outcome })
+        Ok(Cancelled { run, outcome, has_end_steps })
     }
 
     fn unclaimed(&self, given: &str, name: &str) -> Result<Option<Vec<String>>, CommandError> {
@@ -208,11 +220,15 @@ impl Target for Folder {
     }
 }
 
+/// A host that runs nothing.
+fn idle_host(folder: PathBuf) -> Result<Host, UserError> {
+    let host = Host::builder().guests(EngineOptions { slots: Some(NO_SLOTS), ..Default::default() });
+    Ok(host.data(folder).workers(1).build()?)
+}
+
 /// Ends a run that is not running, and waits until that is durable. Nothing of it is loaded or
 /// executed.
-fn end(folder: PathBuf, id: &str, reason: &str) -> Result<(), UserError> {
-    let host = Host::builder().guests(EngineOptions { slots: Some(NO_SLOTS), ..Default::default() });
-    let host = host.data(folder).workers(1).build()?;
+fn end(host: Host, id: &str, reason: &str) -> Result<(), UserError> {
     let ended = host.end(id, reason).map(|run| drop(run.wait()));
     host.settle_folder();
     ended.map_err(|error| recovery_error(id, error))

@@ -208,6 +208,8 @@ pub(in crate::cli) struct Cancelled {
     /// The id of the run.
     pub(in crate::cli) run: String,
     pub(in crate::cli) outcome: CancelOutcome,
+    /// Whether its workflow is known to undo steps, or to run some below `on`.
+    pub(in crate::cli) has_end_steps: bool,
 }
 
 pub(in crate::cli) enum CancelOutcome {

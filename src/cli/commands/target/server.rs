@@ -362,7 +362,8 @@ impl Target for RemoteRuns {
             id: Some(cancel.id.to_owned()),
         };
         let Acted { run, is_done } = self.act(given, &request)?;
-        Ok(Cancelled { run, outcome: if is_done { CancelOutcome::Asked } else { CancelOutcome::Stored(None) } })
+        let outcome = if is_done { CancelOutcome::Asked } else { CancelOutcome::Stored(None) };
+        Ok(Cancelled { run, outcome, has_end_steps: false })
     }
 
     fn unclaimed(&self, given: &str, name: &str) -> Result<Option<Vec<String>>, CommandError> {
