@@ -158,7 +158,11 @@ fn trace(case: &Case, execution: &Execution) -> Vec<String> {
         };
         let (handler, number, step) = (&call.handler, call.number, &call.step);
         let again = if call.sends > 1 { format!(", sent {} times", call.sends) } else { String::new() };
-        let text = format!("call {handler}#{number} by {step}: {} is answered {answer}{again}", shown(&call.args));
+        let late = call.gave_up.map_or_else(String::new, |after| {
+            format!(", which comes too late: the call waits for {}", crate::workflow::model::write_duration(after))
+        });
+        let args = shown(&call.args);
+        let text = format!("call {handler}#{number} by {step}: {args} is answered {answer}{again}{late}");
         events.push((call.record, 2, call.at, text));
     }
     for (record, at, text) in &execution.incidents {

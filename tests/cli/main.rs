@@ -8,6 +8,7 @@ mod batched;
 mod blobs;
 mod building;
 mod caching;
+mod cases;
 mod checked;
 mod children;
 mod commands;

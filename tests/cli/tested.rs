@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Output;
 
 /// A folder with these files.
-fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+pub(super) fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         std::fs::write(folder.path().join(name), text).unwrap();
@@ -15,14 +15,14 @@ fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
     folder
 }
 
-fn test_in(folder: &Path, arguments: &[&str]) -> Output {
+pub(super) fn test_in(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = super::command(&[&["test"], arguments].concat());
     command.current_dir(folder).output().unwrap()
 }
 
 /// The results as JSON, and the exit code.
 #[track_caller]
-fn told(output: &Output) -> (Value, Option<i32>) {
+pub(super) fn told(output: &Output) -> (Value, Option<i32>) {
     let value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", transcript(output)));
     (value, output.status.code())
 }
@@ -124,7 +124,7 @@ cases:
       - call: http
         answers:
           - answer: { status: 503 }
-          - { after: 1m, answer: { status: 201, body: { id: \"p-${ .args.body.json.amount }-${ .count }\" } } }
+          - { after: 20s, answer: { status: 201, body: { id: \"p-${ .args.body.json.amount }-${ .count }\" } } }
     signals: [ { at: 1d, name: approve, body: { by: Ann } } ]
     expect:
       outputs: { id: p-5-2, by: Ann }
@@ -282,7 +282,7 @@ fn results_are_written_as_junit() {
     }
 }
 
-const CHARGE: &str = "\
+pub(super) const CHARGE: &str = "\
 inputs: { amount: { type: integer, default: 5 } }
 steps:
   - { id: fee, set: \"${ .inputs.amount * 2 }\" }
@@ -301,7 +301,7 @@ outputs: { id: \"${ .steps.charge.output.body.id }\" }
 ";
 
 /// The server of payments honours no keys: it refuses what it has already done.
-const REFUSES: &str = "\
+pub(super) const REFUSES: &str = "\
 cases:
   - name: charged and shipped
     answers:

@@ -17,7 +17,7 @@ use http::{Method, StatusCode};
 use http_body_util::BodyExt;
 use hyper_util::client::legacy::connect::{CaptureConnection, capture_connection};
 use std::error::Error;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tower_service::Service;
 use url::Url;
 
@@ -58,30 +58,34 @@ pub(super) async fn exchange(
     payload_bytes_max: u64,
     around: Around<'_>,
 ) -> Result<Payload, Problem> {
-    let asked = request.response_bytes_max.unwrap_or(u64::MAX);
-    let limit = match request.read_as {
-        // A blob is not in memory: its own bound applies.
-        ReadAs::Blob => asked,
-        _ => asked.min(config.response_bytes_max).min(payload_bytes_max),
-    };
+    let limit = limit_of(&request, config, payload_bytes_max);
     let mut progress = Progress::default();
     let (timeout, repeatable) = (request.timeout, request.repeatable);
     let result = tokio::time::timeout(timeout, follow(sender, &mut request, limit, around, &mut progress)).await;
-    let result = result.unwrap_or_else(|_| {
-        let is_sent = progress.may_have_been_sent();
-        let how_far = if is_sent { "the request may have been sent" } else { "nothing was sent" };
-        let problem = Problem::new(kind::HTTP_TIMED_OUT, "the server did not answer in time")
-            .with_detail(format!("{timeout:?} for {}; {how_far}", target::without_query(&request.url)));
-        Err(if is_sent {
-            problem.with_unknown_outcome(repeatable)
-        } else {
-            problem.with_class(ProblemClass::Retryable)
-        })
-    });
+    let result =
+        result.unwrap_or_else(|_| Err(timed_out((timeout, repeatable), &request.url, progress.may_have_been_sent())));
     match result {
         Err(problem) if progress.has_happened => Err(problem.with_class(ProblemClass::Uncertain)),
         result => result,
     }
+}
+
+/// Returns how many bytes the body of a response may have.
+pub(super) fn limit_of(request: &Request, config: &HttpConfig, payload_bytes_max: u64) -> u64 {
+    let asked = request.response_bytes_max.unwrap_or(u64::MAX);
+    match request.read_as {
+        // A blob is not in memory: its own bound applies.
+        ReadAs::Blob => asked,
+        _ => asked.min(config.response_bytes_max).min(payload_bytes_max),
+    }
+}
+
+/// Returns the problem of a request that took too long.
+pub(super) fn timed_out((timeout, repeatable): (Duration, bool), url: &Url, is_sent: bool) -> Problem {
+    let how_far = if is_sent { "the request may have been sent" } else { "nothing was sent" };
+    let problem = Problem::new(kind::HTTP_TIMED_OUT, "the server did not answer in time")
+        .with_detail(format!("{timeout:?} for {}; {how_far}", target::without_query(url)));
+    if is_sent { problem.with_unknown_outcome(repeatable) } else { problem.with_class(ProblemClass::Retryable) }
 }
 
 /// Sends the request and follows its redirects; the grant of each hop is checked.
@@ -227,14 +231,14 @@ where
     let limit = if request.read_as == ReadAs::Blob { limit.min(FAILURE_BODY_BYTES_MAX) } else { limit };
     let (body, is_whole) =
         if has_body { read_body(request, body, limit, around.secrets).await? } else { (Vec::new(), true) };
-    let response = Response { status, headers, url: request.url.clone(), body };
-    if !is_expected {
-        return Err(response.failure(
-            &request.method,
-            &target::without_query(&request.url),
-            is_whole,
-            request.repeatable,
-        ));
+    conclude(request, Response { status, headers, url: request.url.clone(), body }, is_whole, limit)
+}
+
+/// Builds the answer from a response whose body was read up to a limit.
+pub(super) fn conclude(request: &Request, response: Response, is_whole: bool, limit: u64) -> Result<Payload, Problem> {
+    if !request.expects(response.status) {
+        let shown = target::without_query(&request.url);
+        return Err(response.failure(&request.method, &shown, is_whole, request.repeatable));
     }
     if is_whole { response.answer(request.read_as) } else { Err(response::too_large(limit, request.repeatable)) }
 }

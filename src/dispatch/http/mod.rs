@@ -80,7 +80,7 @@ pub use config::HttpConfig;
 pub use hook::{Hop, HttpHook};
 pub use pattern::Pattern;
 pub use secret_host::SecretHost;
-pub(crate) use simulated::{SimulatedBody, SimulatedResponse};
+pub(crate) use simulated::{SimulatedBody, SimulatedRequest, SimulatedResponse};
 
 use super::{CallContext, Declaration, Handler, Handling, Secrets, problems};
 use crate::process::{Grants, Payload, Problem, handler};

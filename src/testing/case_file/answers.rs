@@ -23,6 +23,8 @@ pub struct Rule {
     pub condition: Option<Templated>,
     /// How many calls it answers; `None` if all.
     pub times: Option<u64>,
+    /// Whether the file lists several answers with `answers`, one for each call.
+    pub is_list: bool,
     /// The answers: the first call gets the first one. The last one is also that of all further
     /// calls, unless `answers` lists them.
     pub replies: Vec<Reply>,
@@ -60,7 +62,7 @@ pub enum ReplyKind {
     },
 }
 
-const RULE: KnownKeys = KnownKeys {
+pub(super) const RULE: KnownKeys = KnownKeys {
     what: "an answer",
     known: &["call", "step", "with", "where", "times", "after", "answer", "answers", "problem", "repeated"],
     later: &[],
@@ -78,26 +80,39 @@ const RULE: KnownKeys = KnownKeys {
     ],
 };
 
-const REPLY: KnownKeys = KnownKeys {
+pub(super) const REPLY: KnownKeys = KnownKeys {
     what: "an item of `answers`",
     known: &["after", "answer", "problem"],
     later: &[],
     foreign: &[(&["status", "body", "headers"], "write it in `answer`: - answer: { status: 200 }")],
 };
 
-const RESPONSE: KnownKeys = KnownKeys {
+pub(super) const REPEATED: KnownKeys = KnownKeys { what: "`repeated`", ..REPLY };
+
+pub(super) const RESPONSE: KnownKeys = KnownKeys {
     what: "the answer of `http`",
     known: &["status", "headers", "body"],
     later: &[],
     foreign: &[(&["json", "text"], "write `body`: a mapping or a list is sent as JSON, text as it is")],
 };
 
-const PROBLEM: KnownKeys = KnownKeys {
+pub(super) const PROBLEM: KnownKeys = KnownKeys {
     what: "a problem",
     known: &["kind", "title", "detail", "status", "class", "retry-after", "data"],
     later: &[],
     foreign: &[(&["message", "error"], "write `title`"), (&["type", "code", "name"], "write `kind`")],
 };
+
+/// The statuses of a response.
+pub(in crate::testing) const STATUS_MIN: u16 = 100;
+pub(in crate::testing) const STATUS_MAX: u16 = 599;
+
+/// The classes of problems.
+pub(super) const CLASSES: [(&str, ProblemClass); 3] = [
+    ("definite", ProblemClass::Definite),
+    ("retryable", ProblemClass::Retryable),
+    ("uncertain", ProblemClass::Uncertain),
+];
 
 /// Reads the list.
 pub(super) fn read_answers(node: &Node, jq: &Jq, problems: &mut Diagnostics) -> Vec<Arc<Rule>> {
@@ -121,7 +136,7 @@ fn read_rule(node: &Node, jq: &Jq, problems: &mut Diagnostics) -> Option<Rule> {
     let times = fields.get("times").and_then(|node| values::whole(node, "times", 0, 1_000_000, problems));
     let is_http = call.as_ref().is_some_and(|call| call.value == handler::HTTP);
     let repeated = fields.get("repeated").and_then(|node| {
-        let fields = Fields::read(node, &KnownKeys { what: "`repeated`", ..REPLY }, problems)?;
+        let fields = Fields::read(node, &REPEATED, problems)?;
         read_reply(&fields, node.span, is_http, jq, problems)
     });
     let replies = match fields.get("answers") {
@@ -137,7 +152,8 @@ fn read_rule(node: &Node, jq: &Jq, problems: &mut Diagnostics) -> Option<Rule> {
         }
     };
     let listed = fields.get("answers").map(|_| replies.len() as u64);
-    Some(Rule { call: call?, step, with, condition, times: times.or(listed), replies, repeated, span: node.span })
+    let (is_list, times) = (listed.is_some(), times.or(listed));
+    Some(Rule { call: call?, step, with, condition, times, is_list, replies, repeated, span: node.span })
 }
 
 fn start(span: Span) -> Span {
@@ -158,7 +174,8 @@ fn read_reply(fields: &Fields<'_>, span: Span, is_http: bool, jq: &Jq, problems:
     let kind = match (fields.entry("answer"), fields.get("problem")) {
         (Some(answer), None) if is_http => {
             if !answer.value.is_null() {
-                Fields::read(&answer.value, &RESPONSE, problems)?;
+                let fields = Fields::read(&answer.value, &RESPONSE, problems)?;
+                read_response(&fields, problems)?;
             }
             ReplyKind::Response(Templated::read(&answer.value, jq, problems)?)
         }
@@ -180,21 +197,30 @@ fn read_reply(fields: &Fields<'_>, span: Span, is_http: bool, jq: &Jq, problems:
     Some(Reply { after, kind })
 }
 
+/// Checks what a response says as it stands; what an expression gives is checked when it is known.
+fn read_response(fields: &Fields<'_>, problems: &mut Diagnostics) -> Option<()> {
+    let is_expression = |node: &&Node| node.as_text().is_some_and(|text| text.contains("${"));
+    if let Some(status) = fields.get("status").filter(|node| !is_expression(node)) {
+        values::whole(status, "status", u64::from(STATUS_MIN), u64::from(STATUS_MAX), problems)?;
+    }
+    if let Some(headers) = fields.get("headers").filter(|node| !is_expression(node) && node.as_mapping().is_none()) {
+        let message = format!("`headers` must be a mapping, not {}", headers.kind());
+        problems.push(Diagnostic::new("type", message, headers.span).hint("headers: { retry-after: 30 }"));
+        return None;
+    }
+    Some(())
+}
+
 fn read_problem(node: &Node, jq: &Jq, problems: &mut Diagnostics) -> Option<ReplyKind> {
     let fields = Fields::read(node, &PROBLEM, problems)?;
-    let classes = [
-        ("definite", ProblemClass::Definite),
-        ("retryable", ProblemClass::Retryable),
-        ("uncertain", ProblemClass::Uncertain),
-    ];
     let class = match fields.get("class") {
         None => ProblemClass::Definite,
         Some(node) => {
             let text = fixed_text(node, "class", problems)?;
-            let found = classes.iter().find(|(name, _)| *name == text).map(|(_, class)| *class);
+            let found = CLASSES.iter().find(|(name, _)| *name == text).map(|(_, class)| *class);
             if found.is_none() {
                 let message = format!("there is no class `{}`", shorten(text));
-                let hint = format!("it is one of {}", all_of(classes.iter().map(|(name, _)| *name)));
+                let hint = format!("it is one of {}", all_of(CLASSES.iter().map(|(name, _)| *name)));
                 problems.push(Diagnostic::new("value", message, node.span).hint(hint));
             }
             found?

@@ -12,6 +12,7 @@ pub use answers::{Reply, ReplyKind, Rule};
 pub use expectation::{Expectation, ExpectedCall, ExpectedProblem, Takes};
 pub(crate) use fit::paths;
 pub use templated::Templated;
+pub(in crate::testing) use answers::{STATUS_MAX, STATUS_MIN};
 
 use super::faults::Faults;
 use crate::process::{Micros, Timestamp};

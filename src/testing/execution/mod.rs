@@ -7,6 +7,7 @@
 
 mod disk;
 mod drive;
+mod said;
 mod server;
 mod story;
 
@@ -20,6 +21,7 @@ use crate::host::{Host, LoadError, Outcome, Workflow};
 use crate::process::{Permit, Program, Timestamp};
 use crate::run::{Rebuild, Record};
 use crate::workflow::expression::Jq;
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -130,6 +132,12 @@ impl Stage {
 
     /// Runs a case, with its own faults and these.
     #[must_use]
+    /// The inputs of a case, completed with the defaults.
+    pub(super) fn inputs_of(&self, case: &Case) -> Value {
+        let given = case.given().unwrap_or_default();
+        Value::Object(self.workflow.plan().inputs.accept(given.clone()).unwrap_or(given))
+    }
+
     pub fn execute(&self, case: &Case, faults: &Faults) -> Execution {
         let all = Faults(case.faults.0.iter().chain(&faults.0).cloned().collect());
         drive::execute(self, case, &all)

@@ -2,9 +2,10 @@
 //! outlive the host.
 
 use super::disk::Disk;
+use super::said::{attempts_of, response, value_of};
 use super::{End, Stage};
 use crate::base::{Monotonic, VirtualClock};
-use crate::dispatch::http::{SimulatedBody, SimulatedResponse};
+use crate::dispatch::http::SimulatedRequest;
 use crate::dispatch::{CallContext, Dispatcher, Log, Registry};
 use crate::process::{Answer, Json, LogLine, Micros, Payload, Pid, Problem, ProblemClass, Tag, Timestamp, handler};
 use crate::run::{Dispatched, Effects, Kernel, OutgoingCall, Reply};
@@ -40,14 +41,20 @@ pub struct SeenCall {
     pub sends: u64,
     /// Its idempotency key.
     pub key: Arc<str>,
-    /// The answer, and when it left the server.
+    /// The answer of the server.
     pub answer: Option<Answer>,
+    /// After how long the caller gave up, since the answer took longer. `None` if it did not.
+    pub gave_up: Option<Micros>,
     /// Whether it may be sent again after an unknown outcome.
     pub is_repeatable: bool,
     /// Whether a fault of the execution answered it, and not the case.
     pub is_injected: bool,
+    /// How much later the answer may come without the caller giving up; `None` if it always waits.
+    pub(in crate::testing) slack: Option<Micros>,
     origin: (Pid, Tag),
     rule: Option<usize>,
+    /// How long the server takes.
+    after: Micros,
 }
 
 /// A call that no answer matches.
@@ -90,8 +97,9 @@ pub(super) struct Inner {
     /// Answers on their way, by when they arrive and in which order they were given.
     due: BTreeMap<(Monotonic, u64), (Arc<dyn Reply>, Answer)>,
     sequence: u64,
-    /// How often a fault has let each call fail.
-    failed: BTreeMap<CallNumber, u64>,
+    /// The calls that faults let fail, by the numbers that the faults name: the attempts of a step,
+    /// and how many have failed.
+    failed: BTreeMap<CallNumber, (String, u64)>,
     /// The host has just died by a fault of a call: the time without a host.
     pub(super) down: Option<Micros>,
     /// Why the execution ends, if a call decided it.
@@ -102,6 +110,13 @@ impl Inner {
     /// The number of the next call of a handler.
     fn next_number(&self, handler: &str) -> usize {
         1 + self.calls.iter().filter(|seen| *seen.handler == *handler && !seen.is_injected).count()
+    }
+}
+
+impl SeenCall {
+    /// Whether two calls are attempts of one step.
+    pub(in crate::testing) fn is_attempt_of(&self, other: &Self) -> bool {
+        self.handler == other.handler && attempts_of(&self.key) == attempts_of(&other.key)
     }
 }
 
@@ -124,7 +139,7 @@ impl Servers {
         let plan = stage.workflow.plan();
         Self {
             jq: Arc::clone(&stage.jq),
-            inputs: Value::Object(case.given().unwrap_or_default()),
+            inputs: stage.inputs_of(case),
             rules: case.answers.clone(),
             plan: Arc::clone(plan),
             real: stage.real.clone(),
@@ -186,15 +201,13 @@ impl Servers {
         if inner.end.is_some() {
             return Dispatched::Pending;
         }
-        let known = inner.calls.iter().position(|seen| {
-            seen.key == call.idempotency_key && {
-                seen.origin == (call.pid, call.tag) || matches!(seen.answer, Some(Ok(_)))
-            }
-        });
+        let request = (*call.handler == *handler::HTTP).then(|| SimulatedRequest::read(&call.args)).flatten();
+        let known = self.known(&inner, call, request.as_ref());
         let told = match known {
             Some(index) => {
                 inner.calls[index].sends += 1;
-                self.again(&inner.calls[index], call)
+                let has_key = request.as_ref().is_none_or(|request| request.has_key);
+                self.again(&inner.calls[index], call, has_key)
             }
             None => self.first(&mut inner, call, step, args),
         };
@@ -204,6 +217,14 @@ impl Servers {
                 inner.end = Some(end);
                 return Dispatched::Pending;
             }
+        };
+        let index = known.unwrap_or(inner.calls.len().saturating_sub(1));
+        let (seen, timeout) = (&mut inner.calls[index], request.as_ref().map(|request| request.timeout));
+        seen.slack = timeout.map(|timeout| Micros(timeout.0.saturating_sub(seen.after.0)));
+        seen.gave_up = timeout.filter(|timeout| *timeout < after);
+        let (answer, after) = match request.filter(|_| seen.gave_up.is_some()) {
+            Some(request) => (Err(Arc::new(request.timed_out)), request.timeout),
+            None => (answer, after),
         };
         if inner.down.is_some() {
             // The host dies before it hears the answer.
@@ -218,16 +239,31 @@ impl Servers {
         Dispatched::Pending
     }
 
+    /// The call that this one repeats for its server. The same attempt is sent again after a crash.
+    /// Another attempt, after a timeout, repeats one that succeeded if it carries the key, unless
+    /// the case lists what each attempt is answered.
+    fn known(&self, inner: &Inner, call: &OutgoingCall, request: Option<&SimulatedRequest>) -> Option<usize> {
+        let of_key = || inner.calls.iter().enumerate().filter(|(_, seen)| seen.key == call.idempotency_key);
+        let same = of_key().find(|(_, seen)| seen.origin == (call.pid, call.tag));
+        let succeeded = || {
+            let has_key = request.is_none_or(|request| request.has_key);
+            of_key().filter(|_| has_key).find(|(_, seen)| {
+                let rule = seen.rule.map(|rule| &self.rules[rule]);
+                let is_listed = rule.is_some_and(|rule| rule.is_list && rule.repeated.is_none());
+                matches!(seen.answer, Some(Ok(_))) && !is_listed
+            })
+        };
+        same.or_else(succeeded).map(|(index, _)| index)
+    }
+
     /// The answer to a call that was answered before.
-    fn again(&self, seen: &SeenCall, call: &OutgoingCall) -> Result<(Answer, Micros), End> {
-        let repeated = seen.rule.and_then(|rule| self.rules[rule].repeated.as_ref());
+    fn again(&self, seen: &SeenCall, call: &OutgoingCall, has_key: bool) -> Result<(Answer, Micros), End> {
+        let is_known = has_key && matches!(seen.answer, Some(Ok(_)));
+        let repeated = seen.rule.and_then(|rule| self.rules[rule].repeated.as_ref()).filter(|_| is_known);
         let same = || seen.answer.clone().expect("invariant: a call is seen with its answer");
         match repeated {
             Some(reply) => Ok((self.answer(reply, call, &seen.step, seen.sends)?, reply.after)),
-            None => {
-                let after = seen.rule.map_or(Micros(0), |rule| self.rules[rule].replies[0].after);
-                Ok((same(), after))
-            }
+            None => Ok((same(), seen.after)),
         }
     }
 
@@ -240,7 +276,7 @@ impl Servers {
         args: Value,
     ) -> Result<(Answer, Micros), End> {
         let number = CallNumber { handler: call.handler.to_string(), number: inner.next_number(&call.handler) };
-        if let Some(problem) = self.injected(inner, &number) {
+        if let Some(problem) = self.injected(inner, call, &number) {
             let answer = Err(Arc::new(problem));
             self.note(inner, call, (step, args), None, &answer);
             inner.calls.last_mut().expect("invariant: it was just noted").is_injected = true;
@@ -260,6 +296,7 @@ impl Servers {
             inner.used.insert(index, used + 1);
             self.note(inner, call, (step, args), Some(index), &answer);
             let mut after = reply.after;
+            inner.calls.last_mut().expect("invariant: it was just noted").after = after;
             for fault in &self.faults.0 {
                 match fault {
                     Fault::Late { call, by } if *call == number => after = after.saturating_add(*by),
@@ -295,25 +332,35 @@ impl Servers {
             sends: 1,
             key: Arc::clone(&call.idempotency_key),
             answer: Some(answer.clone()),
+            gave_up: None,
+            slack: None,
             is_repeatable: self.dispatcher.is_repeatable(&call.handler, &call.args),
             is_injected: false,
             origin: (call.pid, call.tag),
             rule,
+            after: Micros(0),
         });
     }
 
-    /// The problem of an attempt that a fault lets fail.
-    fn injected(&self, inner: &mut Inner, number: &CallNumber) -> Option<Problem> {
-        let wanted = self.faults.0.iter().find_map(|fault| match fault {
-            Fault::Fail { call, times } if call == number => Some(*times),
-            _ => None,
-        })?;
-        let failed = inner.failed.entry(number.clone()).or_default();
-        if *failed >= wanted {
-            return None;
-        }
-        *failed += 1;
-        Some(Problem::new("unavailable", "A fault of the test").with_class(ProblemClass::Retryable))
+    /// The problem of an attempt that a fault lets fail. The call with the number of the fault is
+    /// the one whose further attempts fail, too: calls of other steps may come between.
+    fn injected(&self, inner: &mut Inner, call: &OutgoingCall, number: &CallNumber) -> Option<Problem> {
+        let attempts = attempts_of(&call.idempotency_key);
+        let is_hit = self.faults.0.iter().any(|fault| {
+            let Fault::Fail { call: named, times } = fault else { return false };
+            if named == number && !inner.failed.contains_key(named) {
+                inner.failed.insert(named.clone(), (attempts.to_owned(), 0));
+            }
+            match inner.failed.get_mut(named) {
+                Some((of, failed)) if of == attempts && *failed < *times => {
+                    *failed += 1;
+                    true
+                }
+                _ => false,
+            }
+        });
+        let problem = || Problem::new("unavailable", "A fault of the test").with_class(ProblemClass::Retryable);
+        is_hit.then(problem)
     }
 
     fn scope<'a>(&'a self, args: &'a Value, step: &str, count: u64) -> Scope<'a> {
@@ -356,7 +403,11 @@ impl Servers {
             .map_err(|bad| End::BadExpression(templated.place(&bad.pointer), bad.problem.to_string()))?;
         Ok(match &reply.kind {
             ReplyKind::Answer(_) => Ok(Payload::json(&value)),
-            ReplyKind::Response(_) => response(&value).answer(&call.args, &call.idempotency_key),
+            ReplyKind::Response(_) => {
+                let response =
+                    response(&value).map_err(|(pointer, why)| End::BadExpression(templated.place(pointer), why))?;
+                response.answer(&call.args, &call.idempotency_key, call.limits.payload_bytes)
+            }
             ReplyKind::Problem { class, retry_after, .. } => {
                 let text = |key: &str| value[key].as_str().map(str::to_owned);
                 let mut problem = Problem::new(
@@ -436,30 +487,5 @@ impl Effects for Servers {
 
     fn narrows(&self, capability: &str, granted: &[String], wanted: &str) -> bool {
         self.dispatcher.narrows(capability, granted, wanted)
-    }
-}
-
-/// A payload as a value: bytes are null.
-fn value_of(payload: &Payload) -> Value {
-    match payload {
-        Payload::Json(json) => json.to_value(),
-        _ => Value::Null,
-    }
-}
-
-/// The response that the members of `answer` describe.
-fn response(value: &Value) -> SimulatedResponse {
-    let fields = value["headers"].as_object().into_iter().flatten();
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    SimulatedResponse {
-        status: value
-            .get("status")
-            .map_or(200, |status| status.as_u64().and_then(|n| u16::try_from(n).ok()).unwrap_or(0)),
-        headers: fields.map(|(name, value)| (name.clone(), text(value))).collect(),
-        body: match value.get("body") {
-            None | Some(Value::Null) => SimulatedBody::None,
-            Some(Value::String(text)) => SimulatedBody::Text(text.clone()),
-            Some(body) => SimulatedBody::Json(body.clone()),
-        },
     }
 }

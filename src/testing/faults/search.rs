@@ -1,5 +1,6 @@
 //! Searches for faults that a case does not survive, and shrinks what it finds.
 
+use super::draw::is_fair;
 use super::{Fault, Faults, draw};
 use crate::process::Micros;
 use crate::sim::Dice;
@@ -47,11 +48,12 @@ pub(in crate::testing) fn search(
     None
 }
 
-/// Why a case fails with these faults; `None` if it passes.
+/// Why a case fails with these faults; `None` if it passes, or if no workflow would.
 fn fails(stage: &Stage, case: &Case, faults: &Faults) -> Option<(Execution, Vec<Diagnostic>)> {
     let execution = stage.execute(case, faults);
     let failures = judge(stage, case, &execution, true);
-    (!failures.is_empty()).then_some((execution, failures))
+    let is_found = !failures.is_empty() && is_fair(stage.workflow().plan(), &execution);
+    is_found.then_some((execution, failures))
 }
 
 struct Shrinking<'a> {

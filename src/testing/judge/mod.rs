@@ -104,7 +104,7 @@ impl Judge<'_> {
             self.execution.calls.iter().filter(|call| !call.is_injected).map(calls::facts).collect();
         let logs: Vec<&str> = story.logs.iter().map(|line| line.text.as_str()).collect();
         json!({
-            "inputs": self.case.given().unwrap_or_default(),
+            "inputs": self.stage.inputs_of(self.case),
             "outputs": outcome["outputs"],
             "status": outcome["status"],
             "problem": outcome["problem"],

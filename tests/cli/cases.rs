@@ -1,0 +1,143 @@
+//! What case files say: answers, names, faults and refusals.
+
+use super::tested::{folder, test_in, told};
+use super::transcript;
+
+/// A request waits for its server as long as a real one, and its answer is as large as a real one.
+#[test]
+fn http_has_its_timeout_and_its_bounds() {
+    let flow = "\
+inputs: { method: string }
+steps:
+  - id: ask
+    call: http
+    with:
+      url: https://a.example.com/
+      method: \"${ .inputs.method }\"
+      timeout: 5s
+      max-response-bytes: 10
+    allow: { http: [ GET https://a.example.com, POST https://a.example.com ] }
+  - id: save
+    call: http
+    with: { url: https://a.example.com/file, as: blob }
+    allow: { http: GET https://a.example.com }
+outputs: { size: \"${ .steps.save.output.body.size }\" }
+";
+    let cases = "\
+answers: [ { call: http, step: save, answer: { body: four } } ]
+cases:
+  - name: in time
+    inputs: { method: GET }
+    answers: [ { call: http, step: ask, after: 5s, answer: { body: tencharact } } ]
+    expect: { outputs: { size: 4 }, takes: 5s }
+  - name: an hour
+    inputs: { method: GET }
+    answers: [ { call: http, step: ask, after: 1h, answer: {} } ]
+    expect: { problem: { cause: http-timed-out }, takes: 5s }
+  - name: an hour, and nobody knows
+    inputs: { method: POST }
+    answers: [ { call: http, step: ask, after: 1h, answer: {} } ]
+    expect: { problem: { cause: http-timed-out }, that: \"${ .steps.ask.error.class == \\\"uncertain\\\" }\" }
+  - name: its own default
+    inputs: { method: GET }
+    answers: [ { call: http, step: ask, answer: {} }, { call: http, step: save, after: 31s, answer: {} } ]
+    expect: { problem: { step: save, cause: http-timed-out }, takes: 30s }
+  - name: too large
+    inputs: { method: GET }
+    answers: [ { call: http, step: ask, answer: { body: elevenchars } } ]
+    expect: { problem: { cause: response-too-large } }
+  - name: late
+    inputs: { method: GET }
+    faults: late:http#1+6s
+    answers: [ { call: http, step: ask, answer: {} } ]
+    expect: { problem: { cause: http-timed-out } }
+";
+    let cases =
+        cases.replace("answers: [ { call: http, step: ask, after: 5s", "answers: [ { call: http, step: ask, after: 5s");
+    let folder = folder(&[("flow.yaml", flow), ("flow.test.yaml", &cases)]);
+    let output = test_in(folder.path(), &["--trace"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.contains(", which comes too late: the call waits for 5s"), "{text}");
+    // No delay is drawn that a request does not wait for.
+    let (value, code) = told(&test_in(folder.path(), &["--case", "in time", "--seeds", "100", "--json"]));
+    assert_eq!(code, Some(0), "{value:#}");
+}
+
+/// A step that gives up and tries again gets the next answer of a list; of one answer, a server
+/// that honours keys gives the same again.
+#[test]
+fn each_attempt_takes_the_next_answer_of_a_list() {
+    let flow = "\
+inputs: { method: string, unset: { type: integer, default: 7 } }
+steps:
+  - id: ask
+    call: http
+    with: { url: https://a.example.com/, method: \"${ .inputs.method }\", repeatable: true }
+    timeout: 5s
+    retry: { max: 3, backoff: 1s..1s }
+    allow: { http: [ GET https://a.example.com, POST https://a.example.com ] }
+outputs: { n: \"${ .steps.ask.output.body.n }\" }
+";
+    let listed = "[ { call: http, answers: [ { after: 10s, answer: {} }, { after: 10s, answer: {} }, { answer: { body: { n: 3 } } } ] } ]";
+    let repeated =
+        "[ { call: http, after: 10s, answer: { body: { n: 1 } }, repeated: { answer: { body: { n: 2 } } } } ]";
+    let single = "[ { call: http, after: 10s, answer: {} } ]";
+    let cases = format!(
+        "\
+cases:
+  - name: slow twice, then quick
+    inputs: {{ method: GET }}
+    answers: {listed}
+    expect: {{ outputs: {{ n: 3 }}, calls: [ {{ call: http, times: 3 }} ], that: \"${{ .inputs.unset == 7 }}\" }}
+  - name: with a key
+    inputs: {{ method: POST }}
+    answers: {listed}
+    expect: {{ outputs: {{ n: 3 }}, calls: [ {{ call: http, times: 3 }} ] }}
+  - name: a server that knows the key, and says so
+    faults: none
+    inputs: {{ method: POST }}
+    answers: {repeated}
+    expect: {{ outputs: {{ n: 2 }}, calls: [ {{ call: http, times: 1, sends: 2 }} ] }}
+  - name: no key, no repeat
+    inputs: {{ method: GET }}
+    answers: {repeated}
+    expect: {{ status: failed, calls: [ {{ call: http, times: 4 }} ] }}
+  - name: always slow
+    faults: none
+    inputs: {{ method: POST }}
+    answers: {single}
+    expect: {{ problem: {{ cause: timed-out }}, calls: [ {{ call: http, times: 1, sends: 4 }} ] }}
+"
+    );
+    let folder = folder(&[("flow.yaml", flow), ("flow.test.yaml", &cases)]);
+    let output = test_in(folder.path(), &["--trace", "--seeds", "30"]);
+    assert_eq!(output.status.code(), Some(0), "{}", transcript(&output));
+}
+
+/// Attempts that the case lets fail count in lists, groups and loops, too: no fault takes a step
+/// beyond its retries.
+#[test]
+fn no_fault_is_drawn_beyond_the_retries() {
+    let calls = |url: &str| {
+        format!(
+            "call: http, with: {{ url: \"https://a.example.com/{url}\" }}, retry: {{ max: 2, backoff: 1s..1s }}, \
+             allow: {{ http: GET https://a.example.com }}"
+        )
+    };
+    let (of_item, fixed) = (calls("${ .item }"), calls("y"));
+    let answers = "answers: [ { call: http, with: { url: \"*/y\" }, answers: [ { answer: { status: 503 } }, { answer: { status: 503 } }, \
+                   { answer: {} }, { answer: {} } ] }, { call: http, answer: {} } ]";
+    let cases = format!("cases: [ {{ name: a flaky one, {answers} }} ]");
+    for flow in [
+        format!("steps: [ {{ id: c, for-each: [ x, y ], steps: [ {{ id: t, {of_item} }} ] }} ]"),
+        format!("steps: [ {{ id: c, for-each: [ x, y ], {of_item} }} ]"),
+        format!("steps: [ {{ id: c, repeat: {{ max: 2, until: \"${{ .turn == 1 }}\" }}, steps: [ {{ id: t, {fixed} }} ] }} ]"),
+        "steps: [ { id: c, for-each: [ x, y ], workflow: ./child.yaml, with: { it: \"${ .item }\" } } ]".to_owned(),
+    ] {
+        let child = format!("inputs: {{ it: string }}\nsteps: [ {{ id: t, {} }} ]", calls("${ .inputs.it }"));
+        let folder = folder(&[("flow.yaml", &flow), ("flow.test.yaml", &cases), ("child.yaml", &child)]);
+        let (value, code) = told(&test_in(folder.path(), &["flow.yaml", "--seeds", "100", "--json"]));
+        assert_eq!(code, Some(0), "{flow}\n{value:#}");
+    }
+}
