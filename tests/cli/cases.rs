@@ -1,6 +1,6 @@
 //! What case files say: answers, names, faults and refusals.
 
-use super::tested::{folder, test_in, told};
+use super::tested::{CHARGE, REFUSES, folder, test_in, told};
 use super::transcript;
 
 /// A request waits for its server as long as a real one, and its answer is as large as a real one.
@@ -139,5 +139,33 @@ fn no_fault_is_drawn_beyond_the_retries() {
         let folder = folder(&[("flow.yaml", &flow), ("flow.test.yaml", &cases), ("child.yaml", &child)]);
         let (value, code) = told(&test_in(folder.path(), &["flow.yaml", "--seeds", "100", "--json"]));
         assert_eq!(code, Some(0), "{flow}\n{value:#}");
+    }
+}
+
+/// What CI shows: the faults, the command that repeats them, and files that could not be executed.
+#[test]
+fn junit_has_the_faults_and_the_files_with_problems() {
+    let unread = "cases: [ { nmae: one } ]";
+    let folder = folder(&[
+        ("charge.yaml", CHARGE),
+        ("charge.test.yaml", REFUSES),
+        ("flow.yaml", "steps: [ { id: a, set: 1 } ]"),
+        ("flow.test.yaml", unread),
+        ("alone.test.yaml", "cases: [ { name: one } ]"),
+    ]);
+    let output = test_in(folder.path(), &["--seeds", "50", "--junit", "report.xml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
+    let xml = std::fs::read_to_string(folder.path().join("report.xml")).unwrap();
+    for part in [
+        "<testsuites name=\"wfhost\" tests=\"3\" failures=\"1\" errors=\"2\" time=\"",
+        "(with lost:http#1)\" type=\"status\">",
+        "faults: lost:http#1 (it passes without faults; these are the fewest that show it)",
+        "look closer: wfhost test charge.test.yaml --case 'charged and shipped' --faults 'lost:http#1' --trace",
+        "<testsuite name=\"flow.test.yaml\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\"",
+        "<error message=\"flow.test.yaml has 2 problems\" type=\"bad-definition\">",
+        "did you mean `name`?",
+        "<error message=\"alone.test.yaml: there is no workflow alone.yaml beside it\" type=\"unreadable\">",
+    ] {
+        assert!(xml.contains(part), "{part}\n{xml}");
     }
 }

@@ -125,6 +125,11 @@ impl UserError {
         if self.status == "refused" { Exit::Usage } else { Exit::Cancelled }
     }
 
+    /// The kind of its problem.
+    pub(in crate::cli) fn kind(&self) -> &'static str {
+        self.kind
+    }
+
     /// Returns whether it is of this kind.
     pub(in crate::cli) fn is_of(&self, kind: &str) -> bool {
         self.kind == kind
@@ -165,6 +170,16 @@ impl UserError {
             Some(definition) => definition.render(false).trim_end().to_owned(),
             None => self.title,
         }
+    }
+
+    /// All that [`Self::say`] writes, without colours.
+    pub(in crate::cli) fn text(&self) -> String {
+        if let Some(definition) = &self.definition {
+            return definition.render(false).trim_end().to_owned();
+        }
+        let inputs = self.inputs.iter().map(|(at, what)| format!("input `{}` {what}", at.trim_start_matches('/')));
+        let hint = self.hint.iter().map(|hint| format!("hint: {hint}"));
+        std::iter::once(self.title.clone()).chain(inputs).chain(hint).collect::<Vec<_>>().join("\n")
     }
 
     /// For people, on standard error.

@@ -1,23 +1,28 @@
-//! Results of cases as XML in the form of JUnit: a `testsuite` a file, a `testcase` a case.
+//! Results of cases as XML in the form of JUnit: a `testsuite` a file, a `testcase` a case. A file
+//! with problems has one `testcase`, with an `error`.
 
+use crate::cli::report::error::UserError;
 use crate::testing::{CaseResult, SuiteResult};
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// All results as one document.
-pub(super) fn xml(results: &[SuiteResult]) -> String {
+pub(super) fn xml(results: &[SuiteResult], refused: &[(PathBuf, UserError)]) -> String {
     let (passed, failed) = super::report::counts(results);
     let time: Duration = results.iter().flat_map(|result| &result.cases).map(|case| case.took).sum();
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         out,
-        "<testsuites name=\"wfhost\" tests=\"{}\" failures=\"{failed}\" errors=\"0\" time=\"{}\">",
-        passed + failed,
+        "<testsuites name=\"wfhost\" tests=\"{}\" failures=\"{failed}\" errors=\"{}\" time=\"{}\">",
+        passed + failed + refused.len(),
+        refused.len(),
         seconds(time)
     );
     for result in results {
         suite(&mut out, result);
     }
+    refused.iter().for_each(|(file, error)| unread(&mut out, file, error));
     out.push_str("</testsuites>\n");
     out
 }
@@ -43,34 +48,48 @@ fn suite(out: &mut String, result: &SuiteResult) {
     out.push_str("  </testsuite>\n");
 }
 
-fn testcase(out: &mut String, result: &SuiteResult, case: &CaseResult) {
-    let _ = write!(
+/// A file that could not be executed.
+fn unread(out: &mut String, file: &Path, error: &UserError) {
+    let name = escaped(&file.to_string_lossy());
+    let _ = writeln!(
         out,
-        "    <testcase name=\"{}\" classname=\"{}\" time=\"{}\" file=\"{}\" line=\"{}\">\n      <properties>\n        \
-         <property name=\"virtual-time\" value=\"{}\"/>\n        <property name=\"records\" value=\"{}\"/>\n      \
-         </properties>\n",
+        "  <testsuite name=\"{name}\" tests=\"1\" failures=\"0\" errors=\"1\" skipped=\"0\" time=\"0\" file=\"{name}\">\n    \
+         <testcase name=\"{name}\" classname=\"{name}\" time=\"0\" file=\"{name}\">\n      \
+         <error message=\"{}\" type=\"{}\">{}</error>\n    </testcase>\n  </testsuite>",
+        escaped(&error.title),
+        error.kind(),
+        escaped(&error.text())
+    );
+}
+
+fn testcase(out: &mut String, result: &SuiteResult, case: &CaseResult) {
+    let _ = writeln!(
+        out,
+        "    <testcase name=\"{}\" classname=\"{}\" time=\"{}\" file=\"{}\" line=\"{}\">",
         escaped(&case.name),
         escaped(&result.file),
         seconds(case.took),
         escaped(&result.file),
-        case.at.0,
-        escaped(&case.takes_in_words()),
-        case.records
+        case.at.0
     );
     if let Some(first) = case.failures.iter().next() {
+        let faults = if case.faults.is_empty() { String::new() } else { format!(" (with {})", case.faults) };
+        let all = case.failures.render_each(false) + &super::report::how_to_repeat(result, case);
         let _ = writeln!(
             out,
-            "      <failure message=\"{}\" type=\"{}\">{}</failure>",
+            "      <failure message=\"{}{}\" type=\"{}\">{}</failure>",
             escaped(&first.message),
+            escaped(&faults),
             first.code,
-            escaped(case.failures.render_each(false).trim_end())
+            escaped(all.trim_end())
         );
     }
-    out.push_str("    </testcase>\n");
+    let (takes, records) = (escaped(&case.takes_in_words()), case.records);
+    let _ = writeln!(out, "      <system-out>virtual time: {takes}, records: {records}</system-out>\n    </testcase>");
 }
 
 fn seconds(time: Duration) -> String {
-    format!("{:.6}", time.as_secs_f64())
+    format!("{:.3}", time.as_secs_f64())
 }
 
 /// A text in XML. What XML cannot have at all is replaced.

@@ -129,7 +129,7 @@ pub(in crate::cli) fn test(command: &Arguments, terminal: Terminal) -> Result<Ex
     }
     let (passed, failed) = report::counts(&results);
     if let Some(path) = &command.junit {
-        std::fs::write(path, junit::xml(&results)).map_err(|error| {
+        std::fs::write(path, junit::xml(&results, &refused)).map_err(|error| {
             UserError::new(kind::UNREADABLE, format!("{} cannot be written: {error}", path.display()))
         })?;
     }

@@ -48,6 +48,13 @@ fn failure(result: &SuiteResult, case: &CaseResult, terminal: Terminal) -> Strin
     let file = crate::cli::terminal::quoted(&result.file).into_owned();
     let name = quoted_for_shell(&case.name);
     let faults =
+    out.push_str(&how_to_repeat(result, case));
+    out
+}
+
+/// The faults that show a failure, and the command that shows it again.
+pub(super) fn how_to_repeat(result: &SuiteResult, case: &CaseResult) -> String {
+    let mut out = String::new();
         if case.faults.is_empty() { String::new() } else { format!(" --faults {}", quoted_for_shell(&case.faults)) };
     if case.executions > 0 {
         let text = "it passes without faults; these are the fewest that show it";
