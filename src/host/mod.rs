@@ -96,7 +96,6 @@ use crate::process::{Problem, Program, problem::kind};
 use crate::run::{KV, Kernel};
 use crate::scheduler::Scheduler;
 use crate::workflow::expression::Jq;
-#[cfg(feature = "cli")]
 use crate::workflow::plan::{CallRequirements, Handlers as _};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -181,7 +180,6 @@ impl Host {
     }
 
     /// Returns what a handler wants of a call.
-    #[cfg(feature = "cli")]
     pub(crate) fn handler_requirements(&self, name: &str, args: &serde_json::Value) -> Option<CallRequirements> {
         HandlerCatalog(self.shared.dispatcher.registry()).requirements(name, args)
     }

@@ -34,6 +34,8 @@ pub struct CaseResult {
     pub failures: Diagnostics,
     /// The faults that it was executed with, as text; empty if there were none.
     pub faults: String,
+    /// Of these faults, those that hit nothing, each with why.
+    pub missed: Vec<(String, String)>,
     /// How many more executions there were, each with faults that were drawn.
     pub executions: u64,
     /// How long the run took in its own time.
@@ -66,6 +68,7 @@ impl CaseResult {
             at: (position.line, position.column),
             failures: all,
             faults: String::new(),
+            missed: Vec::new(),
             executions: 0,
             takes: story.ended.since(story.started),
             took: execution.took,
@@ -97,6 +100,7 @@ impl CaseResult {
             "at": { "line": self.at.0, "column": self.at.1 },
             "failures": self.failures.to_json()["problems"],
             "faults": self.faults,
+            "missed": self.missed.iter().map(|(fault, why)| json!({ "fault": fault, "why": why })).collect::<Vec<_>>(),
             "executions": 1 + self.executions,
             "takes-ms": crate::workflow::model::millis(self.takes),
             "real-ms": self.took.as_micros() as f64 / 1e3,
@@ -181,6 +185,9 @@ fn trace(case: &Case, execution: &Execution) -> Vec<String> {
     }
     for signal in &execution.unsent {
         lines.push(format!("the signal `{}` was not sent: the run had ended", case.signals[*signal].name.value));
+    }
+    if let End::Refused(error) = &execution.end {
+        lines.push(format!("there was no run: {error}"));
     }
     if let End::Ended(outcome) = &execution.end {
         let result = outcome.outputs().map_or_else(String::new, |outputs| format!(": {}", shown(&outputs)));

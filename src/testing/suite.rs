@@ -10,6 +10,7 @@ use crate::host::{Host, LoadError, Workflow, read_definition};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::syntax::Source;
 use parking_lot::Mutex;
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -103,23 +104,28 @@ impl Suite {
     /// Fails if one of the two cannot be read, or has problems.
     pub fn load(host: &Host, path: &Path) -> Result<Self, SuiteError> {
         let text = read_definition(path)?;
-        let source = Source::new(&path.to_string_lossy(), &text);
-        let file = CaseFile::read(&source, host.expressions()).map_err(SuiteError::Cases)?;
-        let folder = path.parent().unwrap_or(Path::new(""));
-        let workflow_file = match &file.workflow {
-            Some(named) => folder.join(&named.value),
-            None => beside(path),
-        };
+        Self::load_text(host, path, &Source::new(&path.to_string_lossy(), &text), &Cancellation::new())
+    }
+
+    /// The same for a text that may not be in its file yet.
+    pub(crate) fn load_text(
+        host: &Host,
+        path: &Path,
+        source: &Source,
+        cancellation: &Cancellation,
+    ) -> Result<Self, SuiteError> {
+        let file = CaseFile::read(source, host.expressions()).map_err(SuiteError::Cases)?;
+        let workflow_file = workflow_of(path, file.workflow.as_ref().map(|named| named.value.as_str()));
         if !workflow_file.exists() {
             let Some(named) = &file.workflow else {
                 return Err(SuiteError::NoWorkflow { file: path.to_owned(), expected: workflow_file });
             };
-            let mut problems = Diagnostics::new(source);
+            let mut problems = Diagnostics::new(source.clone());
             let message = format!("there is no file {}", workflow_file.display());
             problems.push(Diagnostic::new("unreadable", message, named.span));
             return Err(SuiteError::Cases(problems));
         }
-        let workflow = host.load_until(&workflow_file, &Cancellation::new())?;
+        let workflow = host.load_until(&workflow_file, cancellation)?;
         Self::new(host, file, workflow_file, workflow)
     }
 
@@ -136,7 +142,8 @@ impl Suite {
     }
 
     fn new(host: &Host, file: CaseFile, workflow_file: PathBuf, workflow: Workflow) -> Result<Self, SuiteError> {
-        file.check(workflow.plan(), &host.handlers()).map_err(SuiteError::Cases)?;
+        let schema = |name: &str| host.handler_requirements(name, &Value::Null)?.schema;
+        file.check(workflow.plan(), &host.handlers(), &schema).map_err(SuiteError::Cases)?;
         Ok(Self { file, workflow_file, workflow, host: host.clone() })
     }
 
@@ -209,7 +216,9 @@ impl Suite {
         let passed = failures.is_empty();
         let mut result = CaseResult::new(&self.file.source, case, &execution, failures);
         result.faults = options.faults.to_string();
-        if !passed || options.seeds == 0 || !case.is_drawn_for || has_faults {
+        let missed = execution.missed.iter().filter(|(fault, _)| options.faults.0.contains(fault));
+        result.missed = missed.map(|(fault, why)| (fault.to_string(), why.clone())).collect();
+        if !passed || options.seeds == 0 || !case.is_drawn_for || has_faults || execution.story.records == 0 {
             return result;
         }
         match search(stage, case, &execution, (options.seeds, options.seed)) {
@@ -220,6 +229,14 @@ impl Suite {
             }
         }
         result
+    }
+}
+
+/// The workflow file of a case file, which may name it.
+pub(crate) fn workflow_of(path: &Path, named: Option<&str>) -> PathBuf {
+    match named {
+        Some(named) => path.parent().unwrap_or(Path::new("")).join(named),
+        None => beside(path),
     }
 }
 

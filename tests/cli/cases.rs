@@ -2,6 +2,7 @@
 
 use super::tested::{CHARGE, REFUSES, folder, test_in, told};
 use super::transcript;
+use serde_json::Value;
 
 /// A request waits for its server as long as a real one, and its answer is as large as a real one.
 #[test]
@@ -132,7 +133,9 @@ fn no_fault_is_drawn_beyond_the_retries() {
     for flow in [
         format!("steps: [ {{ id: c, for-each: [ x, y ], steps: [ {{ id: t, {of_item} }} ] }} ]"),
         format!("steps: [ {{ id: c, for-each: [ x, y ], {of_item} }} ]"),
-        format!("steps: [ {{ id: c, repeat: {{ max: 2, until: \"${{ .turn == 1 }}\" }}, steps: [ {{ id: t, {fixed} }} ] }} ]"),
+        format!(
+            "steps: [ {{ id: c, repeat: {{ max: 2, until: \"${{ .turn == 1 }}\" }}, steps: [ {{ id: t, {fixed} }} ] }} ]"
+        ),
         "steps: [ { id: c, for-each: [ x, y ], workflow: ./child.yaml, with: { it: \"${ .item }\" } } ]".to_owned(),
     ] {
         let child = format!("inputs: {{ it: string }}\nsteps: [ {{ id: t, {} }} ]", calls("${ .inputs.it }"));
@@ -140,6 +143,144 @@ fn no_fault_is_drawn_beyond_the_retries() {
         let (value, code) = told(&test_in(folder.path(), &["flow.yaml", "--seeds", "100", "--json"]));
         assert_eq!(code, Some(0), "{flow}\n{value:#}");
     }
+}
+
+/// Names in expressions of cases, paths of items, and values of answers: each wrong one with its
+/// place and what was meant.
+#[test]
+fn what_expressions_of_cases_read_is_checked() {
+    let flow = "\
+inputs: { amount: { type: integer, default: 5 } }
+steps:
+  - id: build
+    for-each: [ 1, 2 ]
+    steps:
+      - { id: test, set: \"${ .item }\" }
+  - id: pay
+    call: http
+    with: { url: https://a.example.com/ }
+    allow: { http: GET https://a.example.com }
+  - { id: ask, if: false, wait: { signal: approve } }
+outputs: { id: \"${ .steps.pay.output.body.id }\", the-sum: 3 }
+";
+    let cases = "\
+answers:
+  - call: http
+    where: ${ .arg.method == null }
+    with: { uri: \"*\" }
+    answer: { status: \"201\", body: { id: \"${ .counts }\" } }
+  - { call: http, answer: { headers: [ 1 ] } }
+cases:
+  - name: one
+    signals: [ { name: aprove } ]
+    expect:
+      outputs: { id: \"${ .inputs.amuont }\", the-sum: \"${ .outputs.the-sum }\" }
+      steps: { build.test: succeeded, \"pay[0]\": succeeded }
+      calls: [ { call: http, where: \"${ .count == 1 }\" } ]
+      that:
+        - ${ .output.id == 1 }
+        - ${ .calls[0].arg.url == null and .calls[].step != null }
+        - ${ .steps.payy.status == \"succeeded\" }
+        - ${ .steps.pay.output == null }
+        - ${ .steps.build.test.status == null }
+        - ${ .steps[\"build[1].test\"].state == null }
+        - ${ .problem.titel == null }
+        - ${ [.steps[] | .status] | length > 0 }
+  - { name: two }
+";
+    let folder = folder(&[("flow.yaml", flow), ("flow.test.yaml", cases)]);
+    let output = test_in(folder.path(), &["flow.yaml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
+    // What is wrong with an answer alone is told first.
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap());
+    let mended = cases
+        .replace("\"201\"", "201")
+        .replace("headers: [ 1 ]", "status: 200")
+        .replace(".outputs.the-sum", ".outputs.id");
+    std::fs::write(folder.path().join("flow.test.yaml"), mended).unwrap();
+    let output = test_in(folder.path(), &["flow.yaml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
+    insta::assert_snapshot!(String::from_utf8(output.stderr).unwrap());
+}
+
+/// A status that an expression gives is checked when it is known, at its place.
+#[test]
+fn a_status_that_is_none_is_reported_at_its_place() {
+    let flow = "steps: [ { id: a, call: http, with: { url: https://a.example.com/ }, allow: { http: GET https://a.example.com } } ]";
+    let cases = "cases: [ { name: one, answers: [ { call: http, answer: { status: \"${ .count * 1000 }\" } } ] } ]";
+    let folder = folder(&[("flow.yaml", flow), ("flow.test.yaml", cases)]);
+    let output = test_in(folder.path(), &[]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("`status` must be a whole number from 100 to 599, not 1000"), "{said}");
+    assert!(said.contains("flow.test.yaml:1:66"), "{said}");
+}
+
+/// What tests nothing does not pass in silence.
+#[test]
+fn what_hits_nothing_is_told() {
+    let faults = "faults: \"crash@99,twice:nope,lost:kv#3,fail:http#4,evict\"";
+    let stored = REFUSES.replace("  - name: charged and shipped\n", &format!("  - name: stored\n    {faults}\n"));
+    let folder = folder(&[("charge.yaml", CHARGE), ("charge.test.yaml", &stored)]);
+    let output = test_in(folder.path(), &[]);
+    assert_eq!(output.status.code(), Some(1), "{}", transcript(&output));
+    let said = String::from_utf8(output.stdout).unwrap();
+    for part in [
+        "the fault `crash@99` hits nothing: the run has ",
+        "the fault `twice:nope` hits nothing: no signal `nope` was sent",
+        "the fault `lost:kv#3` hits nothing: there are 0 calls of `kv`",
+        "the fault `fail:http#4` hits nothing: there are 2 calls of `http`",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    assert!(!said.contains("`evict` hits nothing"), "{said}");
+
+    // Faults of the command line are for all cases, and need not hit each.
+    std::fs::write(folder.path().join("charge.test.yaml"), REFUSES).unwrap();
+    let output = test_in(folder.path(), &["--faults", "crash@99,twice:approve"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    assert!(said.contains("crash@99 hits nothing: the run has ") && !said.contains("twice:approve hits"), "{said}");
+    let (value, _) = told(&test_in(folder.path(), &["--faults", "crash@99", "--json"]));
+    assert_eq!(value["files"][0]["cases"][0]["missed"][0]["fault"], "crash@99", "{value:#}");
+
+    let output = test_in(folder.path(), &["--filter", "zzz"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("no case has `zzz` in its name") && output.status.code() == Some(2), "{said}");
+    std::fs::write(folder.path().join("charge.test.yaml"), "cases: []").unwrap();
+    let output = test_in(folder.path(), &[]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the file has no cases") && output.status.code() == Some(2), "{said}");
+}
+
+/// A case may expect that its inputs are refused.
+#[test]
+fn refused_inputs_can_be_expected() {
+    let flow = "inputs: { amount: { type: integer, minimum: 1 }, to: string }\nsteps: [ { id: a, set: 1 } ]";
+    let cases = "\
+cases:
+  - name: too little, and nobody
+    inputs: { amount: 0 }
+    expect: { problem: { kind: bad-input, inputs: [ amount, to ] } }
+  - name: it fits
+    inputs: { amount: 1, to: Ann }
+    expect: { problem: { kind: bad-input } }
+  - name: another one
+    inputs: { amount: 0, to: Ann }
+    expect: { problem: { kind: bad-input, inputs: [ to ] } }
+";
+    let folder = folder(&[("flow.yaml", flow), ("flow.test.yaml", cases)]);
+    let output = test_in(folder.path(), &["--seeds", "3"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{}", transcript(&output));
+    assert!(said.contains("ok     too little, and nobody"), "{said}");
+    assert!(said.contains("FAILED it fits") && said.contains("the run succeeded, without a problem"), "{said}");
+    assert!(said.contains("FAILED another one") && said.contains("the inputs do not fit: amount "), "{said}");
+    // Elsewhere they are a problem of the file.
+    let plain = cases.replace("kind: bad-input", "kind: step-failed");
+    std::fs::write(folder.path().join("flow.test.yaml"), plain).unwrap();
+    let output = test_in(folder.path(), &[]);
+    assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("the input `to` is required"), "{}", transcript(&output));
 }
 
 /// What CI shows: the faults, the command that repeats them, and files that could not be executed.

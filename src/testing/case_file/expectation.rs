@@ -78,7 +78,7 @@ pub struct Takes {
     pub span: Span,
 }
 
-const EXPECT: KnownKeys = KnownKeys {
+pub(super) const EXPECT: KnownKeys = KnownKeys {
     what: "`expect`",
     known: &[
         "status",
@@ -103,11 +103,18 @@ const EXPECT: KnownKeys = KnownKeys {
     ],
 };
 
-const CALL: KnownKeys = KnownKeys {
+pub(super) const CALL: KnownKeys = KnownKeys {
     what: "an expected call",
     known: &["call", "step", "with", "where", "times", "sends"],
     later: &[],
     foreign: &[(&["count", "calls"], "write `times`: times: 1"), (&["args"], "write `with`: with: { url: … }")],
+};
+
+pub(super) const TAKES: KnownKeys = KnownKeys {
+    what: "`takes`",
+    known: &["min", "max"],
+    later: &[],
+    foreign: &[(&["at-least", "from"], "write `min`"), (&["at-most", "to", "within"], "write `max`")],
 };
 
 /// The tolerance of `takes` if it is one duration: what the host's own timers may be late.
@@ -217,17 +224,11 @@ fn read_calls(node: &Node, jq: &Jq, problems: &mut Diagnostics) -> Vec<ExpectedC
 }
 
 fn read_takes(node: &Node, problems: &mut Diagnostics) -> Option<Takes> {
-    let keys = KnownKeys {
-        what: "`takes`",
-        known: &["min", "max"],
-        later: &[],
-        foreign: &[(&["at-least", "from"], "write `min`"), (&["at-most", "to", "within"], "write `max`")],
-    };
     if node.as_mapping().is_none() {
         let exact = values::duration(node, "takes", problems)?;
         return Some(Takes { min: exact, max: exact.saturating_add(TOLERANCE), span: node.span });
     }
-    let fields = Fields::read(node, &keys, problems)?;
+    let fields = Fields::read(node, &TAKES, problems)?;
     let mut bound = |key, default| fields.get(key).map_or(Some(default), |node| values::duration(node, key, problems));
     Some(Takes { min: bound("min", Micros(0))?, max: bound("max", Micros(u64::MAX))?, span: node.span })
 }

@@ -8,11 +8,13 @@ mod fit;
 mod read;
 mod templated;
 
+mod reads;
 pub use answers::{Reply, ReplyKind, Rule};
 pub use expectation::{Expectation, ExpectedCall, ExpectedProblem, Takes};
 pub(crate) use fit::paths;
-pub use templated::Templated;
 pub(in crate::testing) use answers::{STATUS_MAX, STATUS_MIN};
+pub use templated::Templated;
+pub use fit::SchemaOf;
 
 use super::faults::Faults;
 use crate::process::{Micros, Timestamp};
@@ -58,6 +60,8 @@ pub struct Case {
     pub faults: Faults,
     /// Whether faults may be drawn for it: not if it says `faults: none`.
     pub is_drawn_for: bool,
+    /// Where that is; `None` if there are none.
+    pub faults_span: Option<Span>,
     /// What is expected of it.
     pub expect: Expectation,
     /// The whole case.

@@ -13,7 +13,7 @@ use crate::workflow::syntax::{Node, Source, Span, parse};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-const FILE: KnownKeys = KnownKeys {
+pub(super) const FILE: KnownKeys = KnownKeys {
     what: "a file of cases",
     known: &["workflow", "answers", "cases"],
     later: &[],
@@ -24,7 +24,7 @@ const FILE: KnownKeys = KnownKeys {
     ],
 };
 
-const CASE: KnownKeys = KnownKeys {
+pub(super) const CASE: KnownKeys = KnownKeys {
     what: "a case",
     known: &["name", "inputs", "clock", "answers", "signals", "cancel", "faults", "expect"],
     later: &[],
@@ -40,12 +40,15 @@ const CASE: KnownKeys = KnownKeys {
     ],
 };
 
-const SIGNAL: KnownKeys = KnownKeys {
+pub(super) const SIGNAL: KnownKeys = KnownKeys {
     what: "a signal",
     known: &["at", "name", "body"],
     later: &[],
     foreign: &[(&["payload", "data", "value"], "write `body`"), (&["after", "when", "time"], "write `at`: at: 2d")],
 };
+
+pub(super) const CANCEL: KnownKeys =
+    KnownKeys { what: "`cancel`", known: &["at"], later: &[], foreign: &[(&["after"], "write `at`: at: 2d")] };
 
 impl CaseFile {
     /// Reads a file.
@@ -77,6 +80,9 @@ impl CaseFile {
             return problems.push(Diagnostic::new("missing-key", "the file has no `cases`", span).hint(example));
         };
         let Some(items) = entries(cases, "cases", CASES_MAX, problems) else { return };
+        if items.is_empty() {
+            problems.push(Diagnostic::new("empty", "the file has no cases", cases.span).hint(example));
+        }
         let mut names: BTreeMap<String, Span> = BTreeMap::new();
         for item in items {
             let Some(mut case) = read_case(item, jq, problems) else { continue };
@@ -134,6 +140,7 @@ fn read_case(node: &Node, jq: &Jq, problems: &mut Diagnostics) -> Option<Case> {
     let signals = fields.get("signals").map(|node| read_signals(node, problems)).unwrap_or_default();
     let cancel = fields.get("cancel").and_then(|node| read_cancel(node, problems));
     let faults = fields.get("faults").and_then(|node| Some((fixed_text(node, "faults", problems)?, node.span)));
+    let faults_span = faults.map(|(_, span)| span);
     let is_drawn_for = faults.is_none_or(|(text, _)| text != "none");
     let faults = faults.filter(|_| is_drawn_for).map_or(Ok(Faults::default()), |(text, span)| {
         text.parse().map_err(|why: String| Diagnostic::new("faults", why, span).hint(faults::FORMS))
@@ -151,6 +158,7 @@ fn read_case(node: &Node, jq: &Jq, problems: &mut Diagnostics) -> Option<Case> {
         signals,
         cancel,
         faults: faults?,
+        faults_span,
         is_drawn_for,
         expect: expect?,
         span: node.span,
@@ -168,10 +176,8 @@ fn read_clock(node: &Node, problems: &mut Diagnostics) -> Option<Timestamp> {
 }
 
 fn read_cancel(node: &Node, problems: &mut Diagnostics) -> Option<Spanned<Micros>> {
-    let keys =
-        KnownKeys { what: "`cancel`", known: &["at"], later: &[], foreign: &[(&["after"], "write `at`: at: 2d")] };
     let at = match node.as_mapping() {
-        Some(_) => Fields::read(node, &keys, problems)?.get("at").unwrap_or(node),
+        Some(_) => Fields::read(node, &CANCEL, problems)?.get("at").unwrap_or(node),
         None => node,
     };
     values::duration(at, "cancel", problems).map(|value| Spanned { value, span: node.span })

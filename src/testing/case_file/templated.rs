@@ -1,9 +1,10 @@
 //! Values of a case file whose strings may hold expressions.
 
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
-use crate::workflow::expression::{Jq, Scope, TemplateProblem, ValueTemplate};
-use crate::workflow::syntax::{Content, Node, ScalarOffsets, Span, Style};
+use crate::workflow::expression::{Jq, Placed, Scope, TemplateProblem, ValueTemplate};
+use crate::workflow::syntax::{Content, Node, ScalarOffsets, Source, Span, Style};
 use serde_json::Value;
+use std::ops::Range;
 
 /// A value that may hold expressions, and where it is.
 #[derive(Clone, Debug)]
@@ -28,7 +29,7 @@ impl Templated {
             Ok(template) => template,
             Err(errors) => {
                 for error in errors {
-                    let span = within(problems, node, &error.pointer, error.error.offset..usize::MAX);
+                    let span = within(problems.source(), node, &error.pointer, error.error.offset..usize::MAX);
                     problems.push(Diagnostic::new("expression", error.error.message, span));
                 }
                 return None;
@@ -40,8 +41,9 @@ impl Templated {
             has_expressions = true;
             for error in jq.check(&placed.expression).err().into_iter().flatten() {
                 let range = placed.offset + error.span.start..placed.offset + error.span.end;
-                let span = within(problems, node, pointer, range);
-                problems.push(Diagnostic::new("expression", error.message, span));
+                let span = within(problems.source(), node, pointer, range);
+                let hint = dashed(placed.expression.text(), error.span);
+                problems.push(Diagnostic::new("expression", error.message, span).hint_maybe(hint));
             }
         }
         (problems.count() == before).then(|| Self { node: node.clone(), template, has_expressions })
@@ -59,6 +61,16 @@ impl Templated {
         None
     }
 
+    /// Its expressions, each with the pointer to its string and its place in that.
+    pub(super) fn expressions(&self) -> impl Iterator<Item = (&str, &Placed)> {
+        self.template.expressions()
+    }
+
+    /// The place in the file of a part of an expression.
+    pub(super) fn part(&self, source: &Source, (pointer, placed): (&str, &Placed), part: Range<usize>) -> Span {
+        within(source, &self.node, pointer, placed.offset + part.start..placed.offset + part.end)
+    }
+
     /// Fills in its expressions.
     ///
     /// # Errors
@@ -71,6 +83,15 @@ impl Templated {
     pub(crate) fn place(&self, pointer: &str) -> Span {
         at(&self.node, pointer).span
     }
+}
+
+/// The hint on a name with a dash, which jq takes for a subtraction: `.outputs.the-sum`.
+fn dashed(text: &str, part: Range<usize>) -> Option<String> {
+    let before = text.get(..part.start)?.strip_suffix('-')?;
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let path = &before[before.trim_end_matches(is_path).len()..];
+    let (list, start) = path.rsplit_once('.').filter(|(list, _)| !list.is_empty())?;
+    Some(format!("write a name with a dash as {list}[\"{start}-{}\"]", text.get(part)?))
 }
 
 /// The value of a node. A block of text that holds an expression ends with it, and not with the
@@ -105,10 +126,10 @@ pub(crate) fn at<'n>(node: &'n Node, pointer: &str) -> &'n Node {
 }
 
 /// The span of a part of a string.
-fn within(problems: &Diagnostics, node: &Node, pointer: &str, range: std::ops::Range<usize>) -> Span {
+fn within(source: &Source, node: &Node, pointer: &str, range: Range<usize>) -> Span {
     let node = at(node, pointer);
     let Some(scalar) = node.as_scalar() else { return node.span };
-    let places = ScalarOffsets::new(problems.source(), node.span, scalar);
+    let places = ScalarOffsets::new(source, node.span, scalar);
     let end = scalar.text.len();
     let (start, end) = (places.at(range.start.min(end)), places.at(range.end.min(end)));
     Span { start, end: end.max(start) }

@@ -43,6 +43,10 @@ struct Due {
     is_certain: bool,
 }
 
+fn are(count: usize) -> &'static str {
+    if count == 1 { "is" } else { "are" }
+}
+
 /// The host that lives.
 struct Living {
     kernel: Kernel,
@@ -66,6 +70,7 @@ struct Drive<'a> {
     servers: Arc<Servers>,
     living: Option<Living>,
     acts: Vec<Due>,
+    faults: &'a Faults,
     plight: Plight,
     incidents: Vec<(u64, Timestamp, String)>,
     turns: u64,
@@ -100,7 +105,7 @@ impl Plight {
 }
 
 impl<'a> Drive<'a> {
-    fn new(stage: &'a Stage, case: &'a Case, faults: &Faults) -> Self {
+    fn new(stage: &'a Stage, case: &'a Case, faults: &'a Faults) -> Self {
         let (time, disk) = (VirtualClock::default(), Arc::<Mutex<Disk>>::default());
         let servers = Arc::new(Servers::new(stage, case, faults, (&time, &disk)));
         let plight = Plight::new(faults);
@@ -123,7 +128,7 @@ impl<'a> Drive<'a> {
         acts.sort_by_key(|due| due.at);
         let (id, begun) = (RUN.into(), Instant::now());
         let incidents = Vec::new();
-        Self { stage, case, id, time, disk, servers, living: None, acts, plight, incidents, turns: 0, begun }
+        Self { stage, case, id, time, disk, servers, living: None, acts, faults, plight, incidents, turns: 0, begun }
     }
 
     fn run(&mut self) -> Result<End, End> {
@@ -347,6 +352,7 @@ impl<'a> Drive<'a> {
         self.servers.lose();
         let unsent = self.acts.iter().filter(|due| !due.is_certain).filter_map(|due| due.signal).collect();
         *self.servers.kernel.lock() = None;
+        let missed = self.faults.0.iter().filter_map(|fault| Some((fault.clone(), self.missed(fault)?))).collect();
         let calls = std::mem::take(&mut self.servers.inner.lock().calls);
         let mut disk = self.disk.lock();
         let records = std::mem::take(&mut disk.records);
@@ -356,6 +362,38 @@ impl<'a> Drive<'a> {
         }
         let digest = digest.finalize().to_hex().to_string();
         let (story, incidents) = (std::mem::take(&mut disk.story), self.incidents);
-        Execution { story, calls, end, took, digest, records, incidents, unsent }
+        Execution { story, calls, end, took, digest, records, incidents, unsent, missed }
+    }
+
+    /// Why a fault hit nothing; `None` if it did.
+    fn missed(&self, fault: &Fault) -> Option<String> {
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        match fault {
+            Fault::Crash { record, .. } | Fault::Jump { record, .. } => {
+                let left =
+                    [&self.plight.crashes, &self.plight.jumps].map(|left| left.iter().any(|(at, _)| at == record));
+                let is_left = left[usize::from(matches!(fault, Fault::Jump { .. }))];
+                let count = self.disk.lock().records.len();
+                is_left.then(|| format!("the run has {count} record{}", plural(count)))
+            }
+            Fault::Lost { call, .. } | Fault::Late { call, .. } => {
+                let count = self.servers.count(&call.handler);
+                let why = || format!("there {} {count} call{} of `{}`", are(count), plural(count), call.handler);
+                (count < call.number).then(why)
+            }
+            Fault::Fail { call, .. } => {
+                let count = self.servers.count(&call.handler);
+                let why = || format!("there {} {count} call{} of `{}`", are(count), plural(count), call.handler);
+                (!self.servers.inner.lock().failed.contains_key(call)).then(why)
+            }
+            Fault::Twice { signal } => {
+                let is_sent = self
+                    .acts
+                    .iter()
+                    .any(|due| due.is_certain && matches!(&due.act, Act::Signal { name, .. } if **name == **signal));
+                (!is_sent).then(|| format!("no signal `{signal}` was sent"))
+            }
+            Fault::Evict => None,
+        }
     }
 }

@@ -15,7 +15,7 @@ pub use server::{SeenCall, UnansweredCall};
 pub use story::{LogText, StepStory, Story};
 
 use super::case_file::Case;
-use super::faults::Faults;
+use super::faults::{Fault, Faults};
 use crate::dispatch::Dispatcher;
 use crate::host::{Host, LoadError, Outcome, Workflow};
 use crate::process::{Permit, Program, Timestamp};
@@ -64,6 +64,8 @@ pub struct Execution {
     pub incidents: Vec<(u64, Timestamp, String)>,
     /// Signals that were not sent, since the run had ended.
     pub unsent: Vec<usize>,
+    /// Faults that hit nothing, each with why.
+    pub missed: Vec<(Fault, String)>,
 }
 
 /// How an execution came to its end.
@@ -130,14 +132,14 @@ impl Stage {
         &self.jq
     }
 
-    /// Runs a case, with its own faults and these.
-    #[must_use]
     /// The inputs of a case, completed with the defaults.
     pub(super) fn inputs_of(&self, case: &Case) -> Value {
         let given = case.given().unwrap_or_default();
         Value::Object(self.workflow.plan().inputs.accept(given.clone()).unwrap_or(given))
     }
 
+    /// Runs a case, with its own faults and these.
+    #[must_use]
     pub fn execute(&self, case: &Case, faults: &Faults) -> Execution {
         let all = Faults(case.faults.0.iter().chain(&faults.0).cloned().collect());
         drive::execute(self, case, &all)

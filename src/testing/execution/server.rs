@@ -99,7 +99,7 @@ pub(super) struct Inner {
     sequence: u64,
     /// The calls that faults let fail, by the numbers that the faults name: the attempts of a step,
     /// and how many have failed.
-    failed: BTreeMap<CallNumber, (String, u64)>,
+    pub(super) failed: BTreeMap<CallNumber, (String, u64)>,
     /// The host has just died by a fault of a call: the time without a host.
     pub(super) down: Option<Micros>,
     /// Why the execution ends, if a call decided it.
@@ -157,6 +157,11 @@ impl Servers {
     /// The answer that the server gave to the call with this key, if the call reached it.
     pub(super) fn answer_of(&self, key: &str) -> Option<Answer> {
         self.inner.lock().calls.iter().rev().find(|seen| *seen.key == *key)?.answer.clone()
+    }
+
+    /// How many calls of a handler reached a server.
+    pub(super) fn count(&self, handler: &str) -> usize {
+        self.inner.lock().next_number(handler) - 1
     }
 
     /// When the next answer arrives.

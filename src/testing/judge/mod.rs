@@ -6,21 +6,23 @@ pub(in crate::testing) mod fits;
 
 use super::case_file::{Case, Expectation, Templated};
 use super::execution::{End, Execution, Stage};
-use crate::host::{Outcome, Status};
+use crate::host::{LoadError, Outcome, Status};
 use crate::process::Micros;
 use crate::workflow::diagnostics::Diagnostic;
 use crate::workflow::expression::Scope;
+use crate::workflow::interpreter::kind::BAD_INPUT;
 use crate::workflow::model::{Spanned, write_duration};
 use crate::workflow::syntax::Span;
 use difference::{Difference, differences, shown};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Judges an execution. Without failures the case has passed. Under faults, `takes` is not
 /// compared, and repeats of a call count as one.
 pub(super) fn judge(stage: &Stage, case: &Case, execution: &Execution, has_faults: bool) -> Vec<Diagnostic> {
     let outcome = match &execution.end {
         End::Ended(outcome) => outcome,
+        End::Refused(LoadError::Inputs(inputs)) if case.expects_refusal() => return refused(stage, case, inputs),
         other => return vec![unended(case, execution, other)],
     };
     if has_faults && let Err(why) = stage.replay(execution) {
@@ -41,7 +43,39 @@ pub(super) fn judge(stage: &Stage, case: &Case, execution: &Execution, has_fault
     }
     judge.logs(expect);
     judge.that(expect);
+    judge.faults();
     judge.found
+}
+
+/// Judges a case that expects its inputs to be refused, as they were.
+fn refused(stage: &Stage, case: &Case, inputs: &[(String, String)]) -> Vec<Diagnostic> {
+    let expect = &case.expect;
+    let mut found = Vec::new();
+    if let Some(Spanned { value, span }) = &expect.status {
+        let message = format!("the inputs were refused, so there was no run, and it is not {value}");
+        found.push(Diagnostic::new("status", message, *span).hint("leave out `status`"));
+    }
+    let Some(wanted) = &expect.problem else { return found };
+    let given = stage.inputs_of(case);
+    let scope = Scope::object([("inputs", Scope::Borrowed(&given))]);
+    let expected = match wanted.members.evaluate(stage.jq(), &scope) {
+        Ok(expected) => expected,
+        Err(bad) => {
+            let place = wanted.members.place(&bad.pointer);
+            found.push(Diagnostic::new("expression", bad.problem.to_string(), place));
+            return found;
+        }
+    };
+    let name = |(pointer, _): &(String, String)| pointer.split('/').nth(1).unwrap_or_default().to_owned();
+    let names: BTreeSet<String> = inputs.iter().map(name).collect();
+    let why: Vec<String> = inputs.iter().map(|(at, what)| format!("{} {what}", at.trim_start_matches('/'))).collect();
+    let title = format!("the inputs do not fit: {}", why.join("; "));
+    let actual = json!({ "kind": BAD_INPUT, "title": title, "class": "definite", "inputs": names });
+    for difference in differences(&wanted.members.node, &expected, &actual, true) {
+        let message = describe("the problem", "problem", &difference);
+        found.push(Diagnostic::new("problem", message, difference.span).hint(title.clone()));
+    }
+    found
 }
 
 /// The failure of a case whose run did not come to its end.
@@ -246,6 +280,16 @@ impl Judge<'_> {
                 if some.is_empty() { "it has no lines".to_owned() } else { format!("it has {}", some.join(", ")) };
             let message = "no line of the log has this text";
             self.found.push(Diagnostic::new("logs", message, wanted.span).hint(hint));
+        }
+    }
+
+    /// A fault of the case that hits nothing tests nothing.
+    fn faults(&mut self) {
+        for (fault, why) in self.execution.missed.iter().filter(|(fault, _)| self.case.faults.0.contains(fault)) {
+            let message = format!("the fault `{fault}` hits nothing: {why}");
+            let span = self.case.faults_span.unwrap_or(self.case.name.span);
+            let hint = "`--trace` shows the numbers of records and calls";
+            self.found.push(Diagnostic::new("faults", message, span).hint(hint));
         }
     }
 

@@ -117,6 +117,12 @@ impl Expression {
         self.parsed.native.is_some()
     }
 
+    /// The keys that it reads of the items of a list: of `.calls[0].args.url` and `calls`, `args`,
+    /// with the bytes that name it. Only what is written so is found.
+    pub(crate) fn keys_of_items(&self, list: &str) -> Vec<(String, std::ops::Range<usize>)> {
+        Tree::parse(self.text()).map_or_else(|_| Vec::new(), |tree| references::keys_of_items(&tree, list))
+    }
+
     /// The parts of its context that it reads.
     #[must_use]
     pub fn references(&self) -> &References {

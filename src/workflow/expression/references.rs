@@ -93,6 +93,23 @@ pub(super) fn infer(tree: &Tree) -> References {
     walk.finish()
 }
 
+/// The keys of the items of a list in the context: `args` of `.calls[0].args` and `.calls[].args`.
+pub(super) fn keys_of_items(tree: &Tree, list: &str) -> Vec<(String, Range<usize>)> {
+    let is_list = |id: Id| match tree.term(id) {
+        Term::Key { on, key, .. } => key == list && *tree.term(*on) == Term::Identity,
+        _ => false,
+    };
+    let is_item = |id: Id| match tree.term(id) {
+        Term::At { on, .. } | Term::Each { on } => is_list(*on),
+        _ => false,
+    };
+    let key_of = |id: Id| match tree.term(id) {
+        Term::Key { on, key, .. } if is_item(*on) => Some((key.clone(), tree.span(id))),
+        _ => None,
+    };
+    tree.ids().filter_map(key_of).collect()
+}
+
 /// The names of functions and parameters that the expression itself defines, which hide builtins.
 fn defined_names(tree: &Tree) -> Vec<&str> {
     let mut names = Vec::new();

@@ -58,7 +58,7 @@ pub use graph::GraphStyle;
 pub(crate) use hints::FUNCTIONS;
 pub use load::load;
 pub use secrets::Secret;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 pub use template::{Reads, Template, Text};
 pub use warnings::Warning;
@@ -441,6 +441,16 @@ impl Plan {
             }
             _ => false,
         })
+    }
+
+    /// The names of signals that nodes wait for, those without expressions.
+    pub(crate) fn signals(&self) -> BTreeSet<&str> {
+        let waited = self.all_nodes().flat_map(|node| node.action.signals());
+        let literal = waited.filter_map(|waited| match waited {
+            Template::Literal(waited) => waited.as_str(),
+            _ => None,
+        });
+        literal.collect()
     }
 
     /// The grants of all nodes together: what a run of the plan can ask for.

@@ -71,6 +71,12 @@ fn search(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), U
     Ok(())
 }
 
+/// No case has a name with this text in it.
+pub(super) fn no_match(text: &str) -> UserError {
+    UserError::new(kind::USAGE, format!("no case has `{text}` in its name"))
+        .hint("`wfhost test --list` lists the cases")
+}
+
 /// No case has this name.
 pub(super) fn no_case(name: &str, suites: &[Suite]) -> UserError {
     let names = || suites.iter().flat_map(Suite::cases).map(|case| case.name.value.as_str());

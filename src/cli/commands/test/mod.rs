@@ -109,11 +109,12 @@ pub(in crate::cli) fn test(command: &Arguments, terminal: Terminal) -> Result<Ex
     (options.seeds, options.seed) = (command.seeds, command.seed);
     options.faults = command.faults.clone().unwrap_or_default();
     options.jobs = command.jobs.unwrap_or(options.jobs);
-    if let Some(name) = &command.case
-        && refused.is_empty()
-        && suites.iter().all(|suite| suite.selected(&options).is_empty())
-    {
-        return Err(found::no_case(name, &suites).into());
+    if refused.is_empty() && suites.iter().all(|suite| suite.selected(&options).is_empty()) {
+        let named = command.case.as_ref().map(|name| found::no_case(name, &suites));
+        let filtered = || command.filter.as_ref().map(|text| found::no_match(text));
+        if let Some(error) = named.or_else(filtered) {
+            return Err(error.into());
+        }
     }
     if command.list {
         list(command.json, &suites, &options)?;

@@ -27,6 +27,9 @@ pub(super) fn text(command: &Arguments, suite: &Suite, result: &SuiteResult, ter
             (false, _, faults) => format!(", with {faults}"),
         };
         let _ = writeln!(out, "  {word} {} ({}{more})", in_line(&case.name), case.takes_in_words());
+        for (fault, why) in &case.missed {
+            let _ = writeln!(out, "         {} hits nothing: {}", in_line(fault), in_line(why));
+        }
         if command.trace {
             for line in &case.trace {
                 let _ = writeln!(out, "         {}", in_line(line));
@@ -45,9 +48,6 @@ pub(super) fn text(command: &Arguments, suite: &Suite, result: &SuiteResult, ter
 fn failure(result: &SuiteResult, case: &CaseResult, terminal: Terminal) -> String {
     let mut out = format!("{}: {}\n\n", terminal.paint_out("1", "case"), in_line(&case.name));
     out.push_str(&case.failures.render_each(terminal.colour));
-    let file = crate::cli::terminal::quoted(&result.file).into_owned();
-    let name = quoted_for_shell(&case.name);
-    let faults =
     out.push_str(&how_to_repeat(result, case));
     out
 }
@@ -55,6 +55,9 @@ fn failure(result: &SuiteResult, case: &CaseResult, terminal: Terminal) -> Strin
 /// The faults that show a failure, and the command that shows it again.
 pub(super) fn how_to_repeat(result: &SuiteResult, case: &CaseResult) -> String {
     let mut out = String::new();
+    let file = crate::cli::terminal::quoted(&result.file).into_owned();
+    let name = quoted_for_shell(&case.name);
+    let faults =
         if case.faults.is_empty() { String::new() } else { format!(" --faults {}", quoted_for_shell(&case.faults)) };
     if case.executions > 0 {
         let text = "it passes without faults; these are the fewest that show it";

@@ -157,6 +157,11 @@ impl Tree {
         span.start as usize..span.end as usize
     }
 
+    /// All terms by their ids, in no particular order.
+    pub(super) fn ids(&self) -> impl Iterator<Item = Id> {
+        (0..).zip(&self.terms).map(|(id, _)| id)
+    }
+
     /// All terms, in no particular order.
     pub(super) fn terms(&self) -> impl Iterator<Item = &Term> {
         self.terms.iter().map(|(term, _)| term)
