@@ -1,7 +1,7 @@
 //! What case files say: answers, names, faults and refusals.
 
 use super::tested::{CHARGE, REFUSES, folder, test_in, told};
-use super::transcript;
+use super::{transcript, wfhost};
 use serde_json::Value;
 
 /// A request waits for its server as long as a real one, and its answer is as large as a real one.
@@ -281,6 +281,15 @@ cases:
     let output = test_in(folder.path(), &[]);
     assert_eq!(output.status.code(), Some(2), "{}", transcript(&output));
     assert!(String::from_utf8_lossy(&output.stderr).contains("the input `to` is required"), "{}", transcript(&output));
+}
+
+/// An editor has a schema of its own for case files.
+#[test]
+fn the_schema_of_case_files_is_printed() {
+    let output = wfhost(&["schema", "--tests"]);
+    let schema: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema["required"], serde_json::json!(["cases"]), "{schema:#}");
+    assert_eq!(schema["$defs"]["test-case"]["required"], serde_json::json!(["name"]), "{schema:#}");
 }
 
 /// What CI shows: the faults, the command that repeats them, and files that could not be executed.

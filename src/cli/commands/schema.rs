@@ -7,8 +7,9 @@ use clap::Args;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
+Examples:
   wfhost schema > workflow.schema.json
+  wfhost schema --tests > tests.schema.json
 
 It is JSON Schema, draft 2020-12. An editor that knows it completes keys, shows what they mean, and marks what has the \
 wrong form; in a file this comment names it to the YAML language server:
@@ -16,9 +17,14 @@ wrong form; in a file this comment names it to the YAML language server:
   # yaml-language-server: $schema=workflow.schema.json
 
 `wfhost validate` checks more: references, expressions, components; `wfhost lsp` does so in an editor.")]
-pub(in crate::cli) struct Arguments {}
+pub(in crate::cli) struct Arguments {
+    /// The schema of files of tests, NAME.test.yaml.
+    #[arg(long)]
+    tests: bool,
+}
 
-pub(in crate::cli) fn schema(_: &Arguments) -> anyhow::Result<Exit> {
-    print_json(&json_schema())?;
+pub(in crate::cli) fn schema(command: &Arguments) -> anyhow::Result<Exit> {
+    let schema = if command.tests { crate::testing::case_file::keys::json_schema() } else { json_schema() };
+    print_json(&schema)?;
     Ok(Exit::Success)
 }

@@ -5,16 +5,18 @@
 mod answers;
 mod expectation;
 mod fit;
+#[cfg(feature = "cli")]
+pub(crate) mod keys;
 mod read;
+mod reads;
 mod templated;
 
-mod reads;
 pub use answers::{Reply, ReplyKind, Rule};
-pub use expectation::{Expectation, ExpectedCall, ExpectedProblem, Takes};
-pub(crate) use fit::paths;
 pub(in crate::testing) use answers::{STATUS_MAX, STATUS_MIN};
-pub use templated::Templated;
+pub use expectation::{Expectation, ExpectedCall, ExpectedProblem, Takes};
 pub use fit::SchemaOf;
+pub(crate) use fit::paths;
+pub use templated::Templated;
 
 use super::faults::Faults;
 use crate::process::{Micros, Timestamp};
@@ -58,10 +60,10 @@ pub struct Case {
     pub cancel: Option<Spanned<Micros>>,
     /// `faults:`: what it is always executed with.
     pub faults: Faults,
-    /// Whether faults may be drawn for it: not if it says `faults: none`.
-    pub is_drawn_for: bool,
     /// Where that is; `None` if there are none.
     pub faults_span: Option<Span>,
+    /// Whether faults may be drawn for it: not if it says `faults: none`.
+    pub is_drawn_for: bool,
     /// What is expected of it.
     pub expect: Expectation,
     /// The whole case.

@@ -282,3 +282,112 @@ fn malformed_and_huge_messages_do_no_harm() {
     editor.raw(b"Nonsense\r\n\r\n");
     assert_eq!(editor.end().code(), Some(1));
 }
+
+const TESTED: &str = "inputs: { order: integer }
+steps:
+  - { id: review, wait: { signal: approve } }
+  - id: all
+    for-each: [ 1 ]
+    steps:
+      - { id: pay, call: http, with: { url: https://a.example.com }, allow: { http: GET https://a.example.com } }
+outputs: { refund: 1 }
+";
+
+/// The beginning of a case file.
+const CASES: &str = "cases:\n  - name: one\n    inputs: { order: 1 }\n";
+
+/// A workflow, an editor, and the URI of its tests.
+fn tested() -> (tempfile::TempDir, Editor, String) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("flow.yaml"), TESTED).unwrap();
+    let uri = format!("file://{}/flow.test.yaml", folder.path().display());
+    (folder, Editor::initialized(), uri)
+}
+
+/// A case file is no workflow, and has problems of its own.
+#[test]
+fn case_files_are_checked_with_their_workflow() {
+    let (folder, mut editor, uri) = tested();
+    let head = CASES;
+    editor.open(&uri, head);
+    assert_eq!(editor.diagnostics(1), Vec::<Value>::new());
+    editor.change(
+        &uri,
+        2,
+        &format!("{head}    expect: {{ steps: {{ reviw: succeeded }}, that: \"${{ .outputs.refnd }}\" }}\n"),
+    );
+    let problems = editor.diagnostics(2);
+    let codes: Vec<&Value> = problems.iter().map(|one| &one["code"]).collect();
+    assert_eq!(codes, ["unknown-step", "unknown-reference"], "{problems:#?}");
+    assert_eq!(problems[0]["range"]["start"], json!({ "line": 3, "character": 23 }));
+    assert!(problems[1]["message"].as_str().unwrap().contains("did you mean `.outputs.refund`?"), "{problems:#?}");
+
+    // Without its workflow.
+    let alone = format!("file://{}/alone.test.yaml", folder.path().display());
+    editor.open(&alone, head);
+    let told = editor.wait(|message| message["params"]["uri"] == alone.as_str());
+    let message = told["params"]["diagnostics"][0]["message"].as_str().unwrap();
+    assert!(message.contains("there is no workflow"), "{message}");
+}
+
+/// Keys, and the names of the workflow beside it.
+#[test]
+fn case_files_are_completed_by_their_workflow() {
+    let (folder, mut editor, uri) = tested();
+    let head = CASES;
+    editor.open(&uri, head);
+    let mut offers = |text: &str, some: &[&str], none: &[&str]| {
+        let offered = editor.offered(&uri, text);
+        for one in some {
+            assert!(offered.iter().any(|label| label == one), "{one} is not in {offered:?}\n{text}");
+        }
+        for one in none {
+            assert!(!offered.iter().any(|label| label == one), "{one} is in {offered:?}\n{text}");
+        }
+    };
+    offers("‸", &["cases", "answers", "workflow"], &["steps", "inputs"]);
+    offers(&format!("{head}    ‸"), &["expect", "signals", "faults"], &["name", "inputs", "steps"]);
+    offers("cases:\n  - name: one\n    inputs: { ‸ }\n", &["order"], &["refund"]);
+    offers(&format!("{head}    expect:\n      ‸"), &["outputs", "no-other-calls"], &["inputs"]);
+    offers(&format!("{head}    expect: {{ status: ‸"), &["succeeded", "timed-out"], &["skipped"]);
+    offers(&format!("{head}    expect: {{ steps: {{ ‸"), &["review", "all[0].pay"], &["order"]);
+    offers(&format!("{head}    expect: {{ steps: {{ review: ‸"), &["skipped", "succeeded"], &["timed-out"]);
+    offers(&format!("{head}    expect: {{ order: [ ‸"), &["review"], &["order"]);
+    offers(&format!("{head}    expect: {{ outputs: {{ ‸"), &["refund"], &["order"]);
+    offers(&format!("{head}    expect: {{ that: \"${{ .‸"), &["outputs", "takes"], &["args", "item"]);
+    offers(&format!("{head}    expect: {{ that: \"${{ .steps.review.‸"), &["status"], &["output"]);
+    offers(&format!("{head}    signals: [ {{ name: ‸"), &["approve"], &["review"]);
+    offers(&format!("{head}    answers: [ {{ call: ‸"), &["http", "kv"], &["review"]);
+    offers(&format!("{head}    answers:\n      - call: http\n        answer: {{ ‸"), &["status", "body"], &["call"]);
+    offers(&format!("{head}    answers:\n      - call: http\n        with: {{ ‸"), &["url", "method"], &["status"]);
+    offers(&format!("{head}    answers:\n      - call: http\n        where: ${{ .‸"), &["args", "count"], &["outputs"]);
+    // What is not saved yet counts.
+    let flow = format!("file://{}/flow.yaml", folder.path().display());
+    editor.open(&flow, &TESTED.replace("id: review", "id: ask"));
+    let offered = editor.offered(&uri, &format!("{head}    expect: {{ order: [ ‸"));
+    assert!(offered.contains(&"ask".to_owned()) && !offered.contains(&"review".to_owned()), "{offered:?}");
+}
+
+#[test]
+fn case_files_are_explained_by_their_workflow() {
+    let (folder, mut editor, uri) = tested();
+    let head = CASES;
+    let flow = format!("file://{}/flow.yaml", folder.path().display());
+    editor.open(&uri, head);
+    let mut says = |text: &str| {
+        let hover = editor.at("textDocument/hover", &uri, text);
+        hover["contents"]["value"].as_str().unwrap_or_default().to_owned()
+    };
+    assert!(says("ca‸ses: []").starts_with("`cases`"));
+    assert!(says(&format!("{head}    ex‸pect: {{}}")).contains("without it, the run must succeed"));
+    assert!(
+        says(&format!("{head}    expect: {{ steps: {{ rev‸iew: succeeded }} }}")).contains("Step `review`: `wait`")
+    );
+    assert!(says(&format!("{head}    expect: {{ order: [ rev‸iew ] }}")).contains("Step `review`"));
+    assert!(says("cases:\n  - name: one\n    inputs: { or‸der: 1 }\n").contains("Input `order`"));
+    assert!(says(&format!("{head}    expect: {{ that: \"${{ .tak‸es }}\" }}")).contains("milliseconds"));
+    let place = editor.at("textDocument/definition", &uri, &format!("{head}    expect: {{ order: [ rev‸iew ] }}"));
+    assert_eq!((&place["uri"], &place["range"]["start"]["line"]), (&json!(flow), &json!(2)), "{place}");
+    let symbols = editor.ask("textDocument/documentSymbol", json!({ "textDocument": { "uri": uri } }));
+    assert_eq!(symbols["result"][0]["name"], "one");
+}

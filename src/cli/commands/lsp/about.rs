@@ -1,12 +1,13 @@
 //! What a word means, where its name is declared, and what a document consists of.
 
+use super::cases::{ROOTS as CASE_ROOTS, Tested};
 use super::completion::{ROOTS, summary};
 use super::cursor::{self, Step};
 use super::document::Document;
 use super::names;
 use crate::host::Host;
 use crate::workflow::model::keys::Shape;
-use crate::workflow::syntax::{Node, Span};
+use crate::workflow::syntax::{Node, Source, Span};
 use serde_json::{Value, json};
 
 /// A name that a word refers to.
@@ -38,9 +39,17 @@ fn named<'a>(document: &Document, byte: usize, root: &'a Node) -> Option<Named<'
             _ => None,
         };
     }
-    let shapes = cursor::shapes(&cursor.path);
-    if shapes.iter().any(|shape| matches!(shape, Shape::StepIds | Shape::Name)) && !cursor.is_key {
+    let shapes = cursor::shapes(document.shape(), &cursor.path);
+    let is_step = |shape: &&Shape| match shape {
+        Shape::StepIds | Shape::Name | Shape::StepPath => !cursor.is_key,
+        Shape::StepPaths(_) => cursor.is_key,
+        _ => false,
+    };
+    if shapes.iter().any(|shape| is_step(shape)) {
         return step(word);
+    }
+    if shapes.iter().any(|shape| matches!(shape, Shape::Inputs)) && cursor.is_key {
+        return input(word);
     }
     if shapes.iter().any(|shape| matches!(shape, Shape::Component)) {
         return entry("components", word).map(|entry| Named::Component(&entry.value, entry.key_span));
@@ -48,8 +57,8 @@ fn named<'a>(document: &Document, byte: usize, root: &'a Node) -> Option<Named<'
     None
 }
 
-/// What a word means, in Markdown.
-pub(super) fn hover(document: &Document, byte: usize, host: &Host) -> Option<Value> {
+/// What a word means, in Markdown. In a case file, names are those of its workflow.
+pub(super) fn hover(document: &Document, byte: usize, host: &Host, tested: Option<&Tested>) -> Option<Value> {
     let text = document.text();
     let (start, end) = names::word_at(text, byte);
     let span = Span::new(start..end);
@@ -59,10 +68,13 @@ pub(super) fn hover(document: &Document, byte: usize, host: &Host) -> Option<Val
     let cursor = cursor::find(text, end);
     let word = &text[start..end];
     if cursor.is_key && cursor.expression.is_none() {
-        let found = cursor::mappings(&cursor.path).into_iter().find_map(|keys| keys.word(word));
-        return found.and_then(|found| about(format!("`{}`\n\n{}", found.key, found.text)));
+        let mappings = cursor::mappings(document.shape(), &cursor.path);
+        let found = mappings.into_iter().find_map(|keys| keys.word(word));
+        if found.is_some() || !document.is_cases() {
+            return found.and_then(|found| about(format!("`{}`\n\n{}", found.key, found.text)));
+        }
     }
-    let tree = document.tree_without(document.line_of(byte));
+    let tree = names_of(document, byte, tested);
     match tree.as_ref().and_then(|(_, root)| named(document, byte, root)) {
         Some(Named::Step(node, _)) => return about(format!("Step `{word}`: {}", summary(node))),
         Some(Named::Input(node, _)) => {
@@ -78,12 +90,13 @@ pub(super) fn hover(document: &Document, byte: usize, host: &Host) -> Option<Val
     if let Some(expression) = &cursor.expression {
         let path = names::path_before(expression)?;
         let [first] = &path[..] else { return None };
-        return ROOTS
+        let roots = if document.is_cases() { CASE_ROOTS } else { ROOTS };
+        return roots
             .iter()
             .find(|(name, _)| name == first)
             .and_then(|(name, text)| about(format!("`.{name}`\n\n{text}")));
     }
-    let is_handler = cursor::shapes(&cursor.path).iter().any(|shape| matches!(shape, Shape::Handler));
+    let is_handler = cursor::shapes(document.shape(), &cursor.path).iter().any(|shape| matches!(shape, Shape::Handler));
     if is_handler && host.handlers().iter().any(|name| name == word) {
         let schema = host.handler_requirements(word, &Value::Null).and_then(|needs| needs.schema);
         let schema = schema.and_then(|schema| serde_json::to_string_pretty(&schema["properties"]).ok());
@@ -91,14 +104,23 @@ pub(super) fn hover(document: &Document, byte: usize, host: &Host) -> Option<Val
         return about(format!("Handler `{word}`: {}{schema}", host.handler_doc(word)));
     }
     let Some(Step::Key(key)) = cursor.path.last() else { return None };
-    let within = cursor::mappings(&cursor.path[..cursor.path.len() - 1]);
+    let within = cursor::mappings(document.shape(), &cursor.path[..cursor.path.len() - 1]);
     let found = within.into_iter().find_map(|keys| keys.word(key))?;
     about(format!("`{}`\n\n{}", found.key, found.text))
 }
 
+/// The tree whose names a document uses: its own, or of a case file that of its workflow.
+fn names_of(document: &Document, byte: usize, tested: Option<&Tested>) -> Option<(Source, Node)> {
+    if document.is_cases() {
+        return tested.map(|tested| (tested.source.clone(), tested.root.clone()));
+    }
+    document.tree_without(document.line_of(byte))
+}
+
 /// Where the name under a position is declared.
-pub(super) fn definition(document: &Document, byte: usize, uri: &str) -> Option<Value> {
-    let (source, root) = document.tree_without(document.line_of(byte))?;
+pub(super) fn definition(document: &Document, byte: usize, uri: &str, tested: Option<&Tested>) -> Option<Value> {
+    let (source, root) = names_of(document, byte, tested)?;
+    let uri = tested.map_or(uri, |tested| &tested.uri);
     let (Named::Step(_, span) | Named::Input(_, span) | Named::Component(_, span)) = named(document, byte, &root)?;
     Some(json!({ "uri": uri, "range": super::document::range(source.text(), span) }))
 }
@@ -114,6 +136,12 @@ pub(super) fn symbols(document: &Document) -> Vec<Value> {
     let Some((source, root)) = &document.tree else { return Vec::new() };
     let range = |span: Span| super::document::range(source.text(), span);
     let mut found = Vec::new();
+    for case in root.get("cases").and_then(Node::as_sequence).filter(|_| document.is_cases()).unwrap_or_default() {
+        if let Some((name, span)) = case.get("name").and_then(|name| Some((name.as_text()?, name.span))) {
+            let ranges = (range(case.span), range(span));
+            found.push(json!({ "name": name, "kind": FUNCTION, "range": ranges.0, "selectionRange": ranges.1 }));
+        }
+    }
     for (key, kind) in [("inputs", VARIABLE), ("components", MODULE)] {
         for entry in names::entries(root, key) {
             let whole = range(entry.key_span.to(entry.value.span));

@@ -7,6 +7,7 @@ use super::document::{self, range};
 use crate::cli::report::source_map::SourceMap;
 use crate::guest::Cancellation;
 use crate::host::{Host, LoadError};
+use crate::testing::suite::{Suite, SuiteError, is_case_file};
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics};
 use crate::workflow::plan::{Unchecked, load};
 use crate::workflow::syntax::{Source, Span};
@@ -70,7 +71,6 @@ fn run(host: &Host, jobs: &Receiver<Job>, done: &dyn Fn(Checked)) {
 fn check(host: &Host, job: &Job) -> Vec<Value> {
     let path = document::path(&job.uri);
     let folder = path.as_deref().and_then(Path::parent).map_or_else(|| PathBuf::from("."), Path::to_owned);
-    let (name, text) = (job.source.name(), job.source.text());
     let cancellation = Cancellation::new();
     let (finished, finish) = channel::<()>();
     let timer = {
@@ -81,10 +81,44 @@ fn check(host: &Host, job: &Job) -> Vec<Value> {
             }
         })
     };
-    let loaded = host.parse_cancellable(name, text, &folder, &cancellation);
+    let path = path.filter(|path| is_case_file(path));
+    let checked = match &path {
+        Some(path) => check_cases(host, job, path, &cancellation),
+        None => check_workflow(host, job, &folder, &cancellation),
+    };
     drop(finished);
     let _ = timer.join();
-    match loaded {
+    checked
+}
+
+/// The problems of a case file, and that its workflow has some.
+fn check_cases(host: &Host, job: &Job, path: &Path, cancellation: &Cancellation) -> Vec<Value> {
+    let at_top = |severity: u8, message: String| {
+        let range = range(job.source.text(), Span::default());
+        vec![json!({ "range": range, "severity": severity, "source": "wfhost", "message": message })]
+    };
+    match Suite::load_text(host, path, &job.source, cancellation) {
+        Ok(_) => Vec::new(),
+        Err(SuiteError::Cases(problems)) => of_problems(&job.uri, &problems),
+        Err(SuiteError::Load(LoadError::Definition(problems))) => {
+            let (file, count) = (problems.source().name(), problems.count());
+            let first = problems.iter().next().map_or_else(String::new, |first| format!(": {}", first.message));
+            at_top(2, format!("the names of the workflow are not checked: {file} has {count} problems{first}"))
+        }
+        Err(SuiteError::Load(LoadError::Cancelled)) => {
+            at_top(3, "the components of the workflow take long to load, and nothing was checked yet".to_owned())
+        }
+        Err(other @ SuiteError::NoWorkflow { .. }) => {
+            at_top(1, format!("{other}\nhint: `workflow: ./other.yaml` at its top names another file"))
+        }
+        Err(other) => at_top(1, other.to_string()),
+    }
+}
+
+/// The problems and warnings of a workflow.
+fn check_workflow(host: &Host, job: &Job, folder: &Path, cancellation: &Cancellation) -> Vec<Value> {
+    let (name, text) = (job.source.name(), job.source.text());
+    match host.parse_cancellable(name, text, folder, cancellation) {
         Ok(workflow) => {
             let doubts = workflow.plan().warnings();
             let map = (!doubts.is_empty()).then(|| SourceMap::of(&workflow)).flatten();

@@ -1,5 +1,6 @@
 //! What can be written at a position.
 
+use super::cases::{self, Tested};
 use super::cursor::{self, Cursor, Step};
 use super::document::Document;
 use super::names;
@@ -14,23 +15,32 @@ use std::path::Path;
 const FILES_MAX: usize = 200;
 
 /// Kinds of the protocol.
-mod kind {
-    pub(super) const FUNCTION: u32 = 3;
-    pub(super) const FIELD: u32 = 5;
-    pub(super) const VARIABLE: u32 = 6;
-    pub(super) const PROPERTY: u32 = 10;
-    pub(super) const VALUE: u32 = 12;
-    pub(super) const FILE: u32 = 17;
-    pub(super) const REFERENCE: u32 = 18;
+pub(super) mod kind {
+    pub(in super::super) const FUNCTION: u32 = 3;
+    pub(in super::super) const FIELD: u32 = 5;
+    pub(in super::super) const VARIABLE: u32 = 6;
+    pub(in super::super) const PROPERTY: u32 = 10;
+    pub(in super::super) const VALUE: u32 = 12;
+    pub(in super::super) const FILE: u32 = 17;
+    pub(in super::super) const REFERENCE: u32 = 18;
 }
 
-fn item(label: &str, kind: u32, text: &str) -> Value {
+pub(super) fn item(label: &str, kind: u32, text: &str) -> Value {
     json!({ "label": label, "kind": kind, "documentation": { "kind": "markdown", "value": text } })
 }
 
 /// The completions at a byte of a document.
-pub(super) fn complete(document: &Document, byte: usize, host: &Host, folder: &Path) -> Vec<Value> {
+pub(super) fn complete(
+    document: &Document,
+    byte: usize,
+    host: &Host,
+    folder: &Path,
+    tested: Option<&Tested>,
+) -> Vec<Value> {
     let cursor = cursor::find(document.text(), byte);
+    if document.is_cases() {
+        return cases::complete(document, &cursor, byte, host, tested);
+    }
     let tree = document.tree_without(document.line_of(byte));
     let root = tree.as_ref().map(|(_, root)| root);
     if let Some(expression) = &cursor.expression {
@@ -40,16 +50,16 @@ pub(super) fn complete(document: &Document, byte: usize, host: &Host, folder: &P
         return keys;
     }
     if cursor.is_key {
-        return keys(&cursor, host);
+        return keys(document, &cursor, host);
     }
-    let shapes = cursor::shapes(&cursor.path);
+    let shapes = cursor::shapes(document.shape(), &cursor.path);
     shapes.into_iter().flat_map(|shape| values(shape, &cursor, document, byte, root, host, folder)).collect()
 }
 
 /// The keys of the mapping that it is in.
-fn keys(cursor: &Cursor, host: &Host) -> Vec<Value> {
+pub(super) fn keys(document: &Document, cursor: &Cursor, host: &Host) -> Vec<Value> {
     let mut found = Vec::new();
-    for keys in cursor::mappings(&cursor.path) {
+    for keys in cursor::mappings(document.shape(), &cursor.path) {
         let taken = |key: &str| cursor.siblings.iter().any(|one| one == key);
         let has_action = keys.exactly_one.iter().any(|key| taken(key));
         for word in keys.words {
@@ -57,9 +67,7 @@ fn keys(cursor: &Cursor, host: &Host) -> Vec<Value> {
             if taken(word.key) || is_other_action {
                 continue;
             }
-            let mut one = item(word.key, kind::PROPERTY, word.text);
-            one["insertText"] = json!(format!("{}: ", word.key));
-            found.push(one);
+            found.push(key(word.key, word.text));
         }
     }
     if cursor.path.last() == Some(&Step::Key("allow".to_owned())) {
@@ -83,17 +91,22 @@ fn arguments(
     let step = step_at(document, root, byte)?;
     let handler = step.get("call")?.as_text()?;
     let args = step.get("with").and_then(|with| with.to_json().ok()).unwrap_or_default();
-    let schema = host.handler_requirements(handler, &args)?.schema?;
-    let properties = schema["properties"].as_object()?;
-    let free = properties.iter().filter(|(name, _)| !cursor.siblings.contains(name));
-    Some(
-        free.map(|(name, schema)| {
-            let mut one = item(name, kind::PROPERTY, schema["description"].as_str().unwrap_or_default());
-            one["insertText"] = json!(format!("{name}: "));
-            one
-        })
-        .collect(),
-    )
+    Some(arguments_of(handler, &args, cursor, host))
+}
+
+/// The arguments of a handler that are not there yet.
+pub(super) fn arguments_of(handler: &str, args: &Value, cursor: &Cursor, host: &Host) -> Vec<Value> {
+    let schema = host.handler_requirements(handler, args).and_then(|needs| needs.schema).unwrap_or_default();
+    let properties = schema["properties"].as_object().into_iter().flatten();
+    let free = properties.filter(|(name, _)| !cursor.siblings.contains(name));
+    free.map(|(name, schema)| key(name, schema["description"].as_str().unwrap_or_default())).collect()
+}
+
+/// A key, with its colon.
+pub(super) fn key(name: &str, text: &str) -> Value {
+    let mut one = item(name, kind::PROPERTY, text);
+    one["insertText"] = json!(format!("{name}: "));
+    one
 }
 
 /// The innermost step around a byte, by lines: the last one that begins before it.

@@ -1,7 +1,7 @@
-//! Where in a workflow a position is, found from lines and brackets, so that it works in a text
+//! Where in a file a position is, found from lines and brackets, so that it works in a text
 //! that is not YAML just now.
 
-use crate::workflow::model::keys::{Keys, Part, Shape, WORKFLOW};
+use crate::workflow::model::keys::{Keys, Part, Shape};
 
 /// A part of the path to a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -230,9 +230,9 @@ fn word(before: &str) -> &str {
     &before[at..]
 }
 
-/// The shapes of what a path leads to.
-pub(super) fn shapes(path: &[Step]) -> Vec<&'static Shape> {
-    let mut found: Vec<&'static Shape> = vec![&Shape::Keys(|| &WORKFLOW)];
+/// The shapes of what a path in a file leads to.
+pub(super) fn shapes(file: &'static Shape, path: &[Step]) -> Vec<&'static Shape> {
+    let mut found = vec![file];
     for step in path {
         let part = match step {
             Step::Key(name) => Part::Key(name),
@@ -244,8 +244,8 @@ pub(super) fn shapes(path: &[Step]) -> Vec<&'static Shape> {
 }
 
 /// The mappings with known keys that a path may lead to.
-pub(super) fn mappings(path: &[Step]) -> Vec<&'static Keys> {
-    shapes(path).into_iter().flat_map(Shape::mappings).collect()
+pub(super) fn mappings(file: &'static Shape, path: &[Step]) -> Vec<&'static Keys> {
+    shapes(file, path).into_iter().flat_map(Shape::mappings).collect()
 }
 
 #[cfg(test)]

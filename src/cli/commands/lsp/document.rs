@@ -1,9 +1,12 @@
 //! An open document: its text, positions in it, and its last tree.
 
+use crate::testing::case_file::keys::CASE_FILE;
+use crate::testing::suite::is_case_file;
 use crate::workflow::diagnostics::Diagnostics;
+use crate::workflow::model::keys::{Shape, WORKFLOW};
 use crate::workflow::syntax::{self, Node, SOURCE_BYTES_MAX, Source, Span};
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A document that an editor has open.
 pub(super) struct Document {
@@ -21,6 +24,16 @@ impl Document {
         let starts = line_starts(source.text());
         let tree = parse(&source).or_else(|| before.and_then(|before| before.tree));
         Self { version, source, tree, starts }
+    }
+
+    /// Whether it has the tests of a workflow.
+    pub(super) fn is_cases(&self) -> bool {
+        is_case_file(Path::new(self.source.name()))
+    }
+
+    /// The shape of the whole file.
+    pub(super) fn shape(&self) -> &'static Shape {
+        if self.is_cases() { &Shape::Keys(|| &CASE_FILE) } else { &Shape::Keys(|| &WORKFLOW) }
     }
 
     pub(super) fn text(&self) -> &str {
@@ -73,7 +86,7 @@ fn line_starts(text: &str) -> Vec<usize> {
     std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect()
 }
 
-fn parse(source: &Source) -> Option<(Source, Node)> {
+pub(super) fn parse(source: &Source) -> Option<(Source, Node)> {
     if source.text().len() > SOURCE_BYTES_MAX {
         return None;
     }

@@ -6,6 +6,7 @@
 //! that was YAML.
 
 mod about;
+mod cases;
 mod check;
 mod completion;
 mod cursor;
@@ -35,7 +36,8 @@ Example:
 
 It speaks the Language Server Protocol on standard input and output: diagnostics, as `wfhost validate` has them, with \
 fixes of misspelled words; completion of keys, steps, inputs, components, handlers, arguments and functions of jq; what \
-keys, steps and inputs mean; the places of declarations; an outline; and formatting, as `wfhost fmt` does.
+keys, steps and inputs mean; the places of declarations; an outline; and formatting, as `wfhost fmt` does. Of a file of \
+tests, NAME.test.yaml, it knows the keys, and the steps, inputs, outputs and signals of the workflow beside it.
 
 docs/cli.md shows the settings of VS Code, Neovim and Helix.
 

@@ -1,5 +1,6 @@
 //! Answers the messages of an editor.
 
+use super::cases::Tested;
 use super::check::{Checked, Job};
 use super::document::{self, Document};
 use super::wire::{code, error, notification, response};
@@ -108,10 +109,12 @@ impl Server {
             _ => {}
         }
         let byte = document.byte(&params["position"]).ok_or_else(|| invalid("position"))?;
+        let tested = document.is_cases().then(|| Tested::of(document, &self.documents)).flatten();
+        let tested = tested.as_ref();
         Ok(match what {
-            "hover" => about::hover(document, byte, &self.host).unwrap_or_default(),
-            "definition" => about::definition(document, byte, uri).unwrap_or_default(),
-            _ => json!(completion::complete(document, byte, &self.host, &folder(uri))),
+            "hover" => about::hover(document, byte, &self.host, tested).unwrap_or_default(),
+            "definition" => about::definition(document, byte, uri, tested).unwrap_or_default(),
+            _ => json!(completion::complete(document, byte, &self.host, &folder(uri), tested)),
         })
     }
 

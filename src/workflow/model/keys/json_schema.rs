@@ -18,16 +18,25 @@ const SIZE: &str = r"^\s*[0-9._]+\s*([kmgKMG]?[iI]?[bB])?\s*$";
 /// An amount.
 const AMOUNT: &str = r"^\s*[0-9._]+\s*[kmgtKMGT]?\s*$";
 
-/// The schema of a whole file.
+/// The schema of a workflow file.
 pub(crate) fn json_schema() -> Value {
-    let found = super::all();
+    schema_of(
+        &WORKFLOW,
+        "A workflow of wfhost",
+        "wfhost validate FILE checks what a schema cannot see, too: references, expressions, components.",
+    )
+}
+
+/// The schema of a kind of file.
+pub(crate) fn schema_of(file: &'static Keys, title: &str, description: &str) -> Value {
+    let found = super::all_of_file(file);
     let mut schema = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A workflow of wfhost",
-        "description": "wfhost validate FILE checks what a schema cannot see, too: references, expressions, components.",
+        "title": title,
+        "description": description,
     });
     let defs: Map<String, Value> = found[1..].iter().map(|keys| (keys.name.to_owned(), mapping(keys))).collect();
-    let root = mapping(&WORKFLOW);
+    let root = mapping(file);
     for (key, value) in root.as_object().into_iter().flatten() {
         schema[key] = value.clone();
     }
@@ -39,9 +48,12 @@ pub(crate) fn json_schema() -> Value {
 pub(super) fn collect(shape: &'static Shape, found: &mut Vec<&'static Keys>) {
     match shape {
         Shape::Keys(keys) if !found.iter().any(|one| one.name == keys().name) => found.push(keys()),
-        Shape::List(shape) | Shape::Some(shape) | Shape::OneOrMore(shape) | Shape::Map(shape) | Shape::Names(shape) => {
-            collect(shape, found);
-        }
+        Shape::List(shape)
+        | Shape::Some(shape)
+        | Shape::OneOrMore(shape)
+        | Shape::Map(shape)
+        | Shape::Names(shape)
+        | Shape::StepPaths(shape) => collect(shape, found),
         Shape::Either(shapes) => shapes.iter().for_each(|shape| collect(shape, found)),
         _ => {}
     }
@@ -83,12 +95,12 @@ fn property(word: &Word) -> Value {
 
 fn value(shape: &Shape) -> Value {
     match shape {
-        Shape::Any => json!({}),
-        Shape::Object => json!({ "type": "object" }),
+        Shape::Any | Shape::Outputs | Shape::Arguments => json!({}),
+        Shape::Object | Shape::Inputs => json!({ "type": "object" }),
         Shape::Text => json!({ "type": "string" }),
         Shape::Fixed => json!({ "type": "string", "not": { "pattern": EXPRESSION } }),
         Shape::Component => json!({ "type": "string", "minLength": 1, "not": { "pattern": EXPRESSION } }),
-        Shape::Handler => json!({ "type": "string", "minLength": 1 }),
+        Shape::Handler | Shape::StepPath | Shape::Signal => json!({ "type": "string", "minLength": 1 }),
         Shape::Name => json!({ "type": "string", "pattern": NAME }),
         Shape::StepIds => one_or_more(json!({ "type": "string" })),
         // The pattern is for texts alone.
@@ -111,7 +123,7 @@ fn value(shape: &Shape) -> Value {
         Shape::List(item) => json!({ "type": "array", "items": value(item) }),
         Shape::Some(item) => json!({ "type": "array", "minItems": 1, "items": value(item) }),
         Shape::OneOrMore(item) => one_or_more(value(item)),
-        Shape::Map(item) => json!({ "type": "object", "additionalProperties": value(item) }),
+        Shape::Map(item) | Shape::StepPaths(item) => json!({ "type": "object", "additionalProperties": value(item) }),
         Shape::Names(item) => json!({
             "type": "object", "propertyNames": { "pattern": NAME }, "additionalProperties": value(item),
         }),

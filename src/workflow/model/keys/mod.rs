@@ -15,7 +15,7 @@ mod tests;
 mod top;
 
 use super::fields::KnownKeys;
-pub(crate) use json_schema::json_schema;
+pub(crate) use json_schema::{json_schema, schema_of};
 pub(crate) use top::WORKFLOW;
 
 /// Keys that may be there only beside one of others.
@@ -26,7 +26,7 @@ pub(crate) struct Keys {
     /// Its name in the schema.
     pub(crate) name: &'static str,
     /// The keys that the model reads.
-    known: &'static KnownKeys,
+    pub(crate) known: &'static KnownKeys,
     /// What each of them means, in the order in which the formatter writes them.
     pub(crate) words: &'static [Word],
     /// Keys that must be there.
@@ -65,6 +65,18 @@ pub(crate) enum Shape {
     Name,
     /// The ids of steps: one, or a list.
     StepIds,
+    /// The path of a step, `deploy[3].build`.
+    StepPath,
+    /// A mapping from paths of steps to values.
+    StepPaths(&'static Shape),
+    /// The name of a signal.
+    Signal,
+    /// The inputs of a run.
+    Inputs,
+    /// The outputs of a run.
+    Outputs,
+    /// Arguments of a handler.
+    Arguments,
     /// A component: its name or its source.
     Component,
     /// The name of a handler.
@@ -109,9 +121,15 @@ pub(crate) enum Shape {
     Keys(fn() -> &'static Keys),
 }
 
-/// All mappings of a file, the workflow itself first.
+/// All mappings of a workflow file, the workflow itself first.
+#[cfg(test)]
 pub(crate) fn all() -> Vec<&'static Keys> {
-    let mut found: Vec<&'static Keys> = vec![&WORKFLOW];
+    all_of_file(&WORKFLOW)
+}
+
+/// All mappings of a kind of file, the file itself first.
+pub(crate) fn all_of_file(file: &'static Keys) -> Vec<&'static Keys> {
+    let mut found: Vec<&'static Keys> = vec![file];
     let mut next = 0;
     while next < found.len() {
         for word in found[next].words {
@@ -124,7 +142,7 @@ pub(crate) fn all() -> Vec<&'static Keys> {
 
 impl Keys {
     /// A mapping without rules beyond its keys.
-    const fn new(name: &'static str, known: &'static KnownKeys, words: &'static [Word]) -> Self {
+    pub(crate) const fn new(name: &'static str, known: &'static KnownKeys, words: &'static [Word]) -> Self {
         Self { name, known, words, required: &[], exactly_one: &[], only_with: &[], not_both: None }
     }
 
@@ -150,7 +168,7 @@ impl Keys {
 }
 
 impl Word {
-    const fn new(key: &'static str, text: &'static str, shape: Shape) -> Self {
+    pub(crate) const fn new(key: &'static str, text: &'static str, shape: Shape) -> Self {
         Self { key, text, shape }
     }
 }
@@ -161,11 +179,13 @@ impl Shape {
     pub(crate) fn within(&'static self, part: Part<'_>) -> Vec<&'static Shape> {
         match (self, part) {
             (Self::Keys(keys), Part::Key(key)) => keys().word(key).map(|word| &word.shape).into_iter().collect(),
-            (Self::Map(shape) | Self::Names(shape), Part::Key(_)) => vec![shape],
+            (Self::Map(shape) | Self::Names(shape) | Self::StepPaths(shape), Part::Key(_)) => vec![shape],
             (Self::List(shape) | Self::Some(shape) | Self::OneOrMore(shape), Part::Item) => vec![shape],
             (Self::Either(shapes), _) => shapes.iter().flat_map(|shape| shape.within(part)).collect(),
             (Self::StepIds, Part::Item) => vec![self],
-            (Self::Any | Self::Object | Self::ListOf, _) => vec![&Self::Any],
+            (Self::Any | Self::Object | Self::ListOf | Self::Inputs | Self::Outputs | Self::Arguments, _) => {
+                vec![&Self::Any]
+            }
             _ => Vec::new(),
         }
     }
