@@ -125,17 +125,20 @@ fn a_process_with_less_room_than_its_run_is_notified_and_the_signal_is_gone() {
     let bench = Bench::new(|entry| match entry {
         "root" => collect(
             || {
-                let mut child = spawn("child");
-                child.narrow = Some((&serde_json::json!({"limits": {"payload-bytes": 40}})).into());
-                vec![Action::Spawn(Box::new(child))]
+                let limits = || (&serde_json::json!({"limits": {"payload-bytes": 40}})).into();
+                let narrow = |entry| Spawn { narrow: Some(limits()), ..spawn(entry) };
+                ["child", "any"].map(narrow).map(|child| Action::Spawn(Box::new(child))).into()
             },
-            1,
+            2,
         ),
+        "any" => collect(|| vec![waits_for_any(&["b"])], 1),
         _ => collect(|| vec![waits("a", None)], 1),
     });
     bench.run.signal("a", Payload::json(&"x".repeat(80))).unwrap();
+    // This one has room alone, and none with its name.
+    bench.run.signal("b", Payload::json(&"x".repeat(30))).unwrap();
     let said = output(&bench.finish());
-    assert!(said.contains("too-large Definite"), "{said}");
+    assert_eq!(said.matches("too-large Definite").count(), 2, "{said}");
 }
 
 #[test]
@@ -192,24 +195,25 @@ impl Program for Waits {
 #[test]
 fn what_the_root_waits_for_no_child_takes_without_a_grant() {
     let named = || Action::Spawn(Box::new(Spawn { name: Some("own".into()), ..spawn("leaf") }));
-    let child = move || vec![waits("own", None), Action::Register("own".into()), named(), waits("other", None)];
+    let any = || waits_for_any(&["else", "own"]);
+    let child = move || vec![waits("own", None), Action::Register("own".into()), named(), waits("other", None), any()];
     for granted in [None, Some("other"), Some("own"), Some("*")] {
         let root = program(move |entry| match entry {
             "root" => collect(move || vec![spawns("child")], 1),
             "leaf" => act(|_, _| Status::Complete(Payload::NULL)),
-            _ => collect(child, 4),
+            _ => collect(child, 5),
         });
         let names = granted.map(|name| ("signal".to_owned(), vec![name.to_owned()]));
         let setup = Setup { grants: Grants(Arc::new(names.into_iter().collect())), ..Setup::default() };
         let root: Arc<dyn Program> = Arc::new(Waits(root));
         let mut bench = Bench::of(Desk::new(1), Arc::default(), &setup, &root);
         bench.desk.drain();
-        for name in ["own", "other"] {
+        for name in ["own", "other", "else"] {
             bench.run.signal(name, number(1)).unwrap();
         }
         let said = output(&bench.finish());
         let is_granted = matches!(granted, Some("own" | "*"));
-        assert_eq!(said.matches("not-granted").count(), if is_granted { 0 } else { 3 }, "{granted:?}: {said}");
+        assert_eq!(said.matches("not-granted").count(), if is_granted { 0 } else { 4 }, "{granted:?}: {said}");
     }
 }
 
@@ -273,6 +277,7 @@ fn what_cannot_be_waited_for_is_a_problem() {
         serde_json::json!({ "any": [{ "name": "a" }, { "name": "a" }] }),
         serde_json::json!({ "any": [{ "title": "no name" }] }),
         serde_json::json!({ "any": [{ "any": [{ "name": "a" }] }] }),
+        serde_json::json!({ "any": [{ "name": "a", "any": [{ "name": "b" }] }] }),
         serde_json::json!({ "any": [{ "name": "a" }], "name": "b" }),
         serde_json::json!({}),
     ];
@@ -301,4 +306,25 @@ fn a_signal_that_nests_too_deep_for_its_name_beside_it_is_a_problem_of_the_call(
     bench.run.signal("a", Payload::Json(deep)).unwrap();
     bench.desk.drain();
     assert_eq!(output(&bench.finish()), r#"["1 json-too-deep Definite"]"#);
+}
+
+#[test]
+fn a_wait_for_several_ends_at_its_time_and_shows_what_each_is_for() {
+    let mut bench = root(
+        || {
+            let any = serde_json::json!([{ "name": "a", "title": "Publish it?" }, { "name": "b" }]);
+            let mut call = call("signal", Payload::json(&serde_json::json!({ "any": any })));
+            call.timeout = Some(Micros(5_000_000));
+            vec![Action::Call(Box::new(call))]
+        },
+        1,
+    );
+    bench.desk.drain();
+    let waits = project(&bench.run.records().unwrap()).signal_waits();
+    let shown: Vec<_> = waits.iter().map(|wait| wait.prompt.as_ref().map(crate::process::Json::to_value)).collect();
+    assert_eq!(shown, [Some(serde_json::json!({ "name": "a", "title": "Publish it?" })), None]);
+    bench.desk.advance(Micros(5_000_000));
+    bench.desk.fire();
+    assert_eq!(bench.run.signals(), []);
+    assert_eq!(output(&bench.finish()), r#"["1 timed-out Retryable"]"#);
 }

@@ -222,7 +222,8 @@ fn a_cancel_after_the_steps_bounds_what_follows_and_changes_nothing_else() {
         book(&mut world, &["flight/0/0", "rooms/0/0", "rooms/1/0", "rooms/2/0"]);
         world.answer_scope("car/0/0", fails("sold-out"));
         cancel(&mut world, 20_000_000);
-        assert_eq!(world.scopes(), ["rooms/2/0/compensate/0/0"], "it goes on");
+        assert_eq!(world.scopes(), ["rooms/2/0/compensate/0/0"]);
+        assert_eq!(world.stopped, [], "it goes on");
         world
     };
     let mut world = begin();

@@ -209,3 +209,12 @@ steps:
     let world = run(&yaml, json!({}), |_| ok(json!(1)));
     assert_eq!(world.problem().data.as_ref().unwrap().to_value()["cause"]["kind"], kind::STATE_TOO_LARGE);
 }
+
+#[test]
+fn a_wait_of_an_attempt_that_took_too_long_does_not_end_that_of_the_next() {
+    let yaml = "
+steps: [{ id: group, timeout: 6s, retry: { max: 1, backoff: 1s }, steps: [{ id: pause, wait: 10s }] }]";
+    let world = run(yaml, json!({}), |_| panic!("nothing is asked"));
+    assert_eq!(world.data()["cause"]["kind"], crate::process::problem::kind::TIMED_OUT);
+    assert!(world.now > 1_000_000 + 12_000_000, "{}", world.now);
+}

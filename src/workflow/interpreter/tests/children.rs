@@ -235,3 +235,24 @@ steps:
     assert_eq!(world.asked.last().unwrap().input, json!(["Ann", "label", "broken"]));
     assert_eq!(world.data()["undone"], json!(["ship.print"]));
 }
+
+#[test]
+fn what_turns_have_retained_is_released_when_they_end() {
+    let order = "
+inputs: { text: string }
+steps:
+  - { id: turns, repeat: { max: 40 }, workflow: copy.yaml, with: { text: '${ .inputs.text }' } }
+  - id: groups
+    needs: turns
+    repeat: { max: 80 }
+    steps: [{ id: copy, set: '${ .inputs.text }' }]
+    outputs: { copy: '${ .steps.copy.output }' }
+  - { id: copies, needs: groups, repeat: { max: 80 }, set: '${ .inputs.text }' }";
+    let copy = "
+inputs: { text: string }
+steps: [{ id: copy, set: '${ .inputs.text }' }]";
+    // All of these together are more than a run may retain.
+    let inputs = json!({"text": "x".repeat(900 << 10)});
+    let world = run_of(&[("order.yaml", order), ("copy.yaml", copy)], inputs, |_| panic!("nothing is asked"));
+    assert_eq!(world.output(), json!({}));
+}

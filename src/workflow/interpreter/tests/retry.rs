@@ -124,3 +124,25 @@ fn each_turn_goes_on_with_the_number_of_its_own() {
     assert_eq!(scopes[..4], of_those_that_may_have_happened);
     assert_eq!(scopes[4..], ["add/0.2/1", "add/0.2/2", "add/0.3/0", "add/0.3/1"]);
 }
+
+#[test]
+fn steps_within_items_of_another_list_are_run_again_under_the_same_keys() {
+    let yaml = "
+steps:
+  - { id: list, set: [10, 20] }
+  - id: each
+    for-each: '${ .steps.list.output }'
+    max-parallel: 1
+    steps: [{ id: ask, call: http, with: '${ .item }' }]";
+    let asked = |total, ask| {
+        let within = [(0, [("ask".to_owned(), ask)].into())].into();
+        let each = PriorStep { total, within, ..PriorStep::default() };
+        let world = World::again(yaml, &given(json!({}), [("each", each)])).run(|_| ok(json!(1)), |_| 0);
+        world.asked.iter().map(|ask| ask.scope.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(asked(Some(2), succeeded(json!(5))), ["each/1/0/ask/0/0"]);
+    assert_eq!(asked(Some(3), succeeded(json!(5))), ["each/0/0/ask/0/0", "each/1/0/ask/0/0"]);
+    // The number in a key does not depend on the list.
+    let number = PriorStep { numbers: [(0, 2)].into(), ..PriorStep::default() };
+    assert_eq!(asked(None, number), ["each/0/0/ask/0/2", "each/1/0/ask/0/0"]);
+}
