@@ -93,3 +93,47 @@ impl std::fmt::Debug for CallBounds {
         f.debug_map().entries(self.0.iter().map(|(name, bounded)| (name, &bounded.bound))).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::gate::Admitted;
+    use super::*;
+
+    fn bounds(bound: Bound) -> CallBounds {
+        CallBounds::new([(handler::HTTP.into(), Bound { per_host: true, burst: 1, ..bound })])
+    }
+
+    fn gate(bounds: &CallBounds, host: usize) -> Arc<Gate> {
+        let args = Payload::json(&serde_json::json!({ "url": format!("https://h{host}.example/") }));
+        bounds.gate(handler::HTTP, &args).unwrap()
+    }
+
+    #[test]
+    fn a_gate_that_is_used_is_not_forgotten_for_those_of_other_hosts() {
+        let bounds = bounds(Bound { concurrency: Some(1), ..Bound::default() });
+        let first = Arc::as_ptr(&gate(&bounds, 0));
+        let Ok(Admitted::Running(permit)) = gate(&bounds, 0).enter() else { panic!("there is room") };
+        assert!(!bounds.is_idle());
+        (1..=2 * HOSTS_MAX).for_each(|host| drop(gate(&bounds, host)));
+        assert_eq!(Arc::as_ptr(&gate(&bounds, 0)), first, "its call still runs");
+        drop(permit);
+        assert!(bounds.is_idle());
+    }
+
+    #[test]
+    fn a_gate_whose_rate_is_used_up_is_not_forgotten_for_those_of_other_hosts() {
+        let bounds = bounds(Bound { interval: Some(Duration::from_hours(1)), ..Bound::default() });
+        let enters = |host| matches!(gate(&bounds, host).enter().unwrap(), Admitted::Running(_));
+        assert!(enters(0));
+        (1..=2 * HOSTS_MAX).for_each(|host| drop(gate(&bounds, host)));
+        assert!(!enters(0) && !bounds.is_idle());
+    }
+
+    #[test]
+    fn hosts_beyond_the_most_share_a_gate() {
+        let bounds = bounds(Bound { concurrency: Some(1), ..Bound::default() });
+        let held: Vec<_> = (0..HOSTS_MAX).map(|host| gate(&bounds, host)).collect();
+        let [one, other] = [HOSTS_MAX, HOSTS_MAX + 1].map(|host| gate(&bounds, host));
+        assert!(Arc::ptr_eq(&one, &other) && held.iter().all(|gate| !Arc::ptr_eq(gate, &one)));
+    }
+}

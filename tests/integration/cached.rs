@@ -187,6 +187,19 @@ async fn a_call_is_answered_by_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_kept_on_an_authors_word_is_not_found_by_a_step_that_trusts_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(folder.path());
+    let clock = "
+name: clock
+steps: [{ id: at, script: 'return Date.now() > 0', with: 1, cache: { ttl: 1h } }]
+";
+    assert_eq!(world.run(clock).await.counts.processes, 2);
+    assert_eq!(world.run(clock).await.counts.processes, 1);
+    assert_eq!(world.run(&clock.replace("{ ttl: 1h }", "auto")).await.counts.processes, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_of_use_to_its_run_alone_is_not_kept() {
     let folder = tempfile::tempdir().unwrap();
     let world = World::new(folder.path());

@@ -176,3 +176,29 @@ fn a_text_in_parts_has_no_value_at_their_ends() {
         assert_eq!(whole, text.replace(value, "[secret KEY]"), "{before}");
     }
 }
+
+#[test]
+fn base64_of_urls_is_found_at_each_place_of_a_longer_text() {
+    use base64::Engine;
+    let value = "~~~???>>>secret";
+    for before in ["", "a", "ab"] {
+        let text = base64::engine::general_purpose::URL_SAFE.encode(format!("{before}{value}"));
+        assert!(text.contains('-') && text.contains('_'), "{text}");
+        assert!(redacted(value, &text).is_some_and(|out| out.contains("[secret KEY]")), "{text}");
+    }
+}
+
+/// A value that has not come whole yet cannot be recognised.
+#[test]
+fn as_much_is_left_as_the_longest_way_to_write_a_value_takes() {
+    let value = "0123456789abcdef";
+    let secrets = store(value);
+    let hex = value.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let escaped = hex.bytes().map(|byte| format!("&#x{byte:08x};")).collect::<String>();
+    assert_eq!(redacted(value, &escaped).as_deref(), Some("[secret KEY]"));
+    let text = format!("{}{escaped}", "x".repeat(500));
+    for arrived in 500..text.len() {
+        let (end, start) = secrets.redacted_start(&text.as_bytes()[..arrived], secrets.longest());
+        assert!(end <= 500 && start.is_none(), "{arrived}: {end}");
+    }
+}
