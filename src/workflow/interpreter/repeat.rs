@@ -19,9 +19,9 @@
 //! which of these keys are used again.
 //!
 //! # What can be undone
-//! The new run can undo what it takes over, also turns and steps within items, with what the former
-//! run recorded: see [`undone`](super::undone). The number in the key of a turn, or of a call within
-//! an item, goes with it.
+//! The new run can undo what it takes over, also turns and steps within items, with what the
+//! former run recorded: see [`undone`](super::undone). The number in the key of a turn, or of a
+//! call within an item, goes with it.
 //!
 //! # Cache
 //! A step that runs again may find its outcome in the cache of steps, as in any run. The step that
