@@ -165,8 +165,19 @@ impl<'a> CallSecrets<'a> {
         }
     }
 
-    /// Takes the values out of the header of a response.
+    /// Takes the values out of the header of a response: out of the fields and their names.
     pub(super) fn redact_headers(&self, headers: &mut HeaderMap) {
+        let redacted = |name: &HeaderName| Some((name.clone(), self.store.redacted_name(name.as_str().as_bytes())?));
+        let names: Vec<(HeaderName, Vec<u8>)> = headers.keys().filter_map(redacted).collect();
+        for (name, redacted) in names {
+            // What remains of a valid name, and letters, digits, `-` and `_`.
+            let redacted = HeaderName::from_bytes(&redacted).unwrap_or(HeaderName::from_static("secret"));
+            let values: Vec<HeaderValue> = headers.get_all(&name).iter().cloned().collect();
+            headers.remove(&name);
+            for value in values {
+                headers.append(redacted.clone(), value);
+            }
+        }
         for value in headers.values_mut() {
             if let Some(redacted) = self.store.redacted(value.as_bytes()) {
                 // What remains of a valid field, and a text of visible characters.

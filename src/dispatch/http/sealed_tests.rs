@@ -39,6 +39,32 @@ fn placeholders_are_found_by_their_form() {
     }
 }
 
+#[test]
+fn values_are_taken_out_of_the_fields_of_a_response_and_of_their_names() {
+    let source = crate::dispatch::SecretSource::function(|| Ok(b"abc0123456789def".to_vec()));
+    let store = Arc::new(Secrets::default().with("API_KEY", source, None).unwrap());
+    store.check(["API_KEY"]).unwrap();
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("X-ABC0123456789def", "1"),
+        ("x-abc0123456789DEF", "2"),
+        ("x-%61bc0123456789def", "3"),
+        ("location", "/abc0123456789def"),
+        ("x-abc", "abc"),
+    ] {
+        headers.append(HeaderName::from_bytes(name.as_bytes()).unwrap(), HeaderValue::from_static(value));
+    }
+    CallSecrets::new(&store, &Grants::default(), false).redact_headers(&mut headers);
+    let mut fields: Vec<(&str, &str)> =
+        headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
+    fields.sort_unstable();
+    let redacted = "x-secret-api_key";
+    assert_eq!(
+        fields,
+        [("location", "/[secret API_KEY]"), ("x-abc", "abc"), (redacted, "1"), (redacted, "2"), (redacted, "3")]
+    );
+}
+
 proptest::proptest! {
     #[test]
     fn no_text_is_a_fault(bytes: Vec<u8>, cut in 0_usize..60) {

@@ -208,6 +208,12 @@ impl Secrets {
         redact::redacted(bytes, &self.known())
     }
 
+    /// As [`Self::redacted`] of the name of a header field: by `secret-NAME`, whatever the case of
+    /// its letters.
+    pub(super) fn redacted_name(&self, name: &[u8]) -> Option<Vec<u8>> {
+        redact::redacted_name(name, &self.known())
+    }
+
     /// Redacts the beginning of a text that is still arriving: at least the last `staying` bytes
     /// are left, since a value may go on after them. Returns how many bytes the beginning has, and
     /// what replaces them if a value is in them.

@@ -2,7 +2,7 @@
 
 use super::SecretValue;
 use memchr::{memchr, memmem};
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
@@ -19,6 +19,40 @@ enum Escapes {
     Html,
 }
 
+/// Whether the case of letters counts.
+#[derive(Clone, Copy)]
+enum Case {
+    Exact,
+    Ignored,
+}
+
+impl Case {
+    /// A text as it is compared.
+    fn fold(self, text: &[u8]) -> Folded<'_> {
+        match self {
+            Self::Exact => Folded::Same(text),
+            Self::Ignored => Folded::Lower(Zeroizing::new(text.to_ascii_lowercase())),
+        }
+    }
+}
+
+/// A text as it is compared. It may be a secret.
+enum Folded<'t> {
+    Same(&'t [u8]),
+    Lower(Zeroizing<Vec<u8>>),
+}
+
+impl Deref for Folded<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Same(text) => text,
+            Self::Lower(text) => text,
+        }
+    }
+}
+
 /// A text without its escapes.
 struct View {
     bytes: Zeroizing<Vec<u8>>,
@@ -31,7 +65,13 @@ struct View {
 /// Values are found as they are; in base64 and in hexadecimal digits; and each of these where
 /// characters are escaped as in URLs, forms, JSON (twice, too) and HTML.
 pub(super) fn redacted(bytes: &[u8], known: &[(&str, Arc<SecretValue>)]) -> Option<Vec<u8>> {
-    replaced(bytes, find(bytes, known))
+    replaced(bytes, find(bytes, known, Case::Exact), in_text)
+}
+
+/// As [`redacted`] of the name of a header field, which has lost the case of its letters. What
+/// replaces a value is part of a valid name.
+pub(super) fn redacted_name(name: &[u8], known: &[(&str, Arc<SecretValue>)]) -> Option<Vec<u8>> {
+    replaced(name, find(name, known, Case::Ignored), |secret| format!("secret-{secret}"))
 }
 
 /// As [`redacted`] of the beginning of a text, which ends before the last bytes that are to stay,
@@ -41,25 +81,27 @@ pub(super) fn redacted_start(
     staying: usize,
     known: &[(&str, Arc<SecretValue>)],
 ) -> (usize, Option<Vec<u8>>) {
-    let found = find(bytes, known);
+    let found = find(bytes, known, Case::Exact);
     let mut end = bytes.len().saturating_sub(staying);
     // Two values may overlap.
     while let Some((range, _)) = found.iter().find(|(range, _)| range.start < end && range.end > end) {
         end = range.start;
     }
-    (end, replaced(&bytes[..end], found.into_iter().filter(|(range, _)| range.end <= end).collect()))
+    (end, replaced(&bytes[..end], found.into_iter().filter(|(range, _)| range.end <= end).collect(), in_text))
 }
 
 /// Finds the values in a text, in their order.
-fn find<'n>(bytes: &[u8], known: &[(&'n str, Arc<SecretValue>)]) -> Vec<(Range<usize>, &'n str)> {
+fn find<'n>(bytes: &[u8], known: &[(&'n str, Arc<SecretValue>)], case: Case) -> Vec<(Range<usize>, &'n str)> {
     if known.is_empty() {
         return Vec::new();
     }
     let mut found: Vec<(Range<usize>, &'n str)> = Vec::new();
     let mut look = |view: &[u8], place: &dyn Fn(usize) -> usize| {
+        let view = case.fold(view);
         for (name, value) in known {
             for needle in value.needles() {
-                let matches = memmem::find_iter(view, needle);
+                let needle = case.fold(needle);
+                let matches = memmem::find_iter(&*view, &*needle);
                 found.extend(matches.map(|at| (place(at)..place(at + needle.len()), *name)));
             }
         }
@@ -76,8 +118,13 @@ fn find<'n>(bytes: &[u8], known: &[(&'n str, Arc<SecretValue>)]) -> Vec<(Range<u
     found
 }
 
+/// What replaces the value of a secret in a text.
+fn in_text(secret: &str) -> String {
+    format!("[secret {secret}]")
+}
+
 /// Replaces the values that were found in a text. `None` if there are none.
-fn replaced(bytes: &[u8], found: Vec<(Range<usize>, &str)>) -> Option<Vec<u8>> {
+fn replaced(bytes: &[u8], found: Vec<(Range<usize>, &str)>, instead: fn(&str) -> String) -> Option<Vec<u8>> {
     if found.is_empty() {
         return None;
     }
@@ -86,7 +133,7 @@ fn replaced(bytes: &[u8], found: Vec<(Range<usize>, &str)>) -> Option<Vec<u8>> {
     for (range, name) in found {
         if range.start >= done {
             out.extend_from_slice(&bytes[done..range.start]);
-            out.extend_from_slice(format!("[secret {name}]").as_bytes());
+            out.extend_from_slice(instead(name).as_bytes());
         }
         done = done.max(range.end);
     }

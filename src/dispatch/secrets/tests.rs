@@ -55,6 +55,24 @@ fn a_value_is_found_in_each_way_that_a_server_may_write_it() {
 }
 
 #[test]
+fn a_value_is_found_in_the_name_of_a_field_in_any_case() {
+    let value = "AbC0123456789-defGHI";
+    let name = |text: &str| store(value).redacted_name(text.as_bytes()).map(|name| String::from_utf8(name).unwrap());
+    let hex = value.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    // Without the last digit, which depends on what follows.
+    let base64 = "QWJDMDEyMzQ1Njc4OS1kZWZHSE";
+    for text in [value, &value.to_lowercase(), &value.to_uppercase(), &hex, &base64.to_lowercase(), base64] {
+        assert_eq!(name(&format!("x-{text}-y")).as_deref(), Some("x-secret-KEY-y"), "{text}");
+    }
+    assert_eq!(name("%41bc0123456789%2ddefghi").as_deref(), Some("secret-KEY"));
+    for text in ["", "x-abc0123456789", "content-type"] {
+        assert_eq!(name(text), None, "{text}");
+    }
+    // A text keeps its case, so another case is another value.
+    assert_eq!(redacted(value, &value.to_lowercase()), None);
+}
+
+#[test]
 fn what_is_around_values_stays() {
     let value = "0123456789abcdef";
     let text = format!(r#"{{"a\n":"{value}","b":"{value}{value}","c\u0041":"x%20{value}&amp;"}}"#);
