@@ -43,6 +43,15 @@ pub enum LoadError {
         #[source]
         source: std::io::Error,
     },
+    /// The lock cannot be written.
+    #[error("{} cannot be written: {source}", path.display())]
+    WriteLock {
+        /// The lock.
+        path: PathBuf,
+        /// The error of the operating system.
+        #[source]
+        source: std::io::Error,
+    },
     /// The file has problems: all of them, each with its position.
     #[error("{0}")]
     Definition(Diagnostics),

@@ -42,6 +42,7 @@ mod random;
 #[cfg(feature = "serve")]
 pub(crate) mod record_json;
 mod repeat;
+pub(crate) mod replaced_file;
 mod retention;
 mod retry_json;
 mod runs;

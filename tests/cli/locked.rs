@@ -142,3 +142,50 @@ fn a_damaged_lock_is_refused_with_its_place() {
     let said = transcript(&output);
     assert!(output.status.code() == Some(2) && said.contains("wfhost lock flow.yaml"), "{said}");
 }
+
+#[test]
+fn locks_that_are_written_at_once_have_the_parts_of_all() {
+    let (world, folder) = world();
+    let names: Vec<String> = (0..5).map(|number| format!("m{number}.yaml")).collect();
+    for name in &names {
+        std::fs::write(folder.join(name), "steps: [{ id: a, uses: ./star.js }]\n").unwrap();
+    }
+    std::fs::write(folder.join("star.js"), "export const run = () => 1;\n").unwrap();
+    // What a process left that was killed while it wrote.
+    std::fs::write(folder.join(".wfhost.lock.4194304"), "").unwrap();
+    let all: Vec<_> = names.iter().map(|name| command(&["lock", name]).current_dir(&folder).spawn().unwrap()).collect();
+    for mut one in all {
+        assert!(one.wait().unwrap().success());
+    }
+    let paths: Vec<String> = names.iter().map(|name| folder.join(name).display().to_string()).collect();
+    let checked: Vec<&str> = ["lock", "--check"].into_iter().chain(paths.iter().map(String::as_str)).collect();
+    world.says(&checked);
+    assert!(!folder.join(".wfhost.lock.4194304").exists());
+}
+
+#[test]
+fn a_lock_that_cannot_be_written_is_told_before_anything_else() {
+    let (_world, folder) = world();
+    let flow = "steps: [{ id: a, wait: 1s }]\n";
+    std::fs::write(folder.join("plain.yaml"), flow).unwrap();
+    // A link to nowhere is not the same as no lock.
+    std::os::unix::fs::symlink("gone/wfhost.lock", folder.join("wfhost.lock")).unwrap();
+    for verb in ["lock", "validate"] {
+        let output = command(&[verb, "plain.yaml"]).current_dir(&folder).output().unwrap();
+        let said = transcript(&output);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("it is a symbolic link to a file that is not there"), "{said}");
+        assert!(!said.contains("as locked"), "{said}");
+    }
+    std::fs::remove_file(folder.join("wfhost.lock")).unwrap();
+    // No process may write a byte to a file, whoever it is.
+    let mut shell = std::process::Command::new("sh");
+    let program = command(&["lock", "plain.yaml"]);
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 0; exec \"$0\" \"$@\""]).arg(program.get_program());
+    shell.args(program.get_args()).envs(program.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = shell.current_dir(&folder).output().unwrap();
+    let said = transcript(&output);
+    assert!(output.status.code() == Some(2) && said.contains("wfhost.lock cannot be written"), "{said}");
+    assert!(!said.contains("locked\n"), "{said}");
+    assert!(!folder.join("wfhost.lock").exists());
+}

@@ -7,13 +7,14 @@ use crate::cli::report::compiling::say_compiling;
 use crate::cli::report::error::{UserError, kind};
 use crate::cli::report::source_map::STDIN;
 use crate::cli::terminal::{Terminal, print, say};
+use crate::host::replaced_file::ReplacedFile;
 use crate::host::{Host, read_definition};
 use crate::workflow::format::{FormatError, format};
 use crate::workflow::plan::{Unchecked, load};
 use crate::workflow::syntax::{SOURCE_BYTES_MAX, Source};
 use clap::{Args, ValueHint};
 use similar::TextDiff;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -138,27 +139,12 @@ fn formatted(host: &Host, name: &str, text: &str) -> Result<String, UserError> {
 /// Puts a text in the place of a file, whole or not at all. Its permissions stay, and a symbolic
 /// link to it.
 fn replace(file: &Path, before: &str, after: &str) -> io::Result<()> {
-    let path = fs::canonicalize(file)?;
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let metadata = fs::metadata(&path)?;
-    if metadata.nlink() > 1 {
+    let file = ReplacedFile::hold(file, ".wfhost-fmt")?;
+    if fs::metadata(file.path())?.nlink() > 1 {
         return Err(io::Error::other("it has several names (hard links), which would become different files"));
     }
-    let written = folder.join(format!(".{name}.{}.wfhost-fmt", std::process::id()));
-    let write = || {
-        let mut out = File::options().write(true).create_new(true).open(&written)?;
-        out.set_permissions(metadata.permissions())?;
-        out.write_all(after.as_bytes())?;
-        out.sync_all()?;
-        if fs::read(&path)? != before.as_bytes() {
-            return Err(io::Error::other("it was changed meanwhile"));
-        }
-        fs::rename(&written, &path)
-    };
-    let done = write();
-    if done.is_err() {
-        let _ = fs::remove_file(&written);
-    }
-    done
+    file.replace(after, || {
+        let is_same = fs::read(file.path())? == before.as_bytes();
+        if is_same { Ok(()) } else { Err(io::Error::other("it was changed meanwhile")) }
+    })
 }

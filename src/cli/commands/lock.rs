@@ -6,7 +6,7 @@ use crate::cli::exit::Exit;
 use crate::cli::report::compiling::say_compiling;
 use crate::cli::report::error::{CommandError, UserError, kind};
 use crate::cli::terminal::{Terminal, in_line, print_json, say};
-use crate::host::{Host, LOCK_FILE, LockDifference, LockFile, Locking};
+use crate::host::{Host, LOCK_FILE, LockDifference, LockFile, LockedParts, Locking};
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -68,30 +68,32 @@ pub(in crate::cli) fn lock(command: &Arguments, terminal: Terminal) -> Result<Ex
     let host = builder.build().map_err(UserError::from)?;
     // Locks are read and written once, whatever the number of their workflows.
     let mut locks: BTreeMap<PathBuf, LockFile> = BTreeMap::new();
-    let mut told = Vec::new();
-    let mut is_same = true;
+    let mut found: BTreeMap<PathBuf, BTreeMap<String, LockedParts>> = BTreeMap::new();
+    let mut all = Vec::new();
     for file in files(command)? {
         let path = LockFile::beside(&file);
         if !locks.contains_key(&path) {
             locks.insert(path.clone(), LockFile::read(&path).map_err(UserError::from)?.unwrap_or_default());
         }
-        let lock = locks.get_mut(&path).expect("invariant: inserted above");
-        let differences = relock(&host, &file, lock, command.check)?;
-        is_same &= differences.is_empty();
+        let (name, parts) = parts_of(&host, &file, command.check)?;
+        let differences = locks[&path].workflows.get(&name).cloned().unwrap_or_default().differences(&parts);
+        found.entry(path.clone()).or_default().insert(name, parts);
+        all.push((file, path, differences));
+    }
+    if !command.check {
+        for (path, workflows) in found {
+            LockFile::add(&path, workflows).map_err(UserError::from)?;
+        }
+    }
+    let is_same = all.iter().all(|(_, _, differences)| differences.is_empty());
+    let mut told = Vec::new();
+    for (file, path, differences) in all {
         if command.json {
             let list: Vec<Value> = differences.iter().map(difference_json).collect();
             let is_written = !command.check && !list.is_empty();
             told.push(json!({ "file": file, "lock": path, "written": is_written, "differences": list }));
         } else {
             tell(&file, &differences, command.check, terminal);
-        }
-    }
-    if !command.check {
-        for (path, lock) in &locks {
-            let unwritable = |error: std::io::Error| {
-                UserError::new(kind::UNREADABLE, format!("{} cannot be written: {error}", path.display()))
-            };
-            lock.write(path).map_err(unwritable)?;
         }
     }
     if command.json {
@@ -118,14 +120,13 @@ fn files(command: &Arguments) -> Result<Vec<PathBuf>, UserError> {
         .hint("name the workflow file: wfhost lock flow.yaml"))
 }
 
-/// Takes the parts of a workflow into a lock, and returns what differed.
-fn relock(host: &Host, file: &Path, lock: &mut LockFile, is_check: bool) -> Result<Vec<LockDifference>, UserError> {
+/// The name of a workflow in its lock, and its parts.
+fn parts_of(host: &Host, file: &Path, is_check: bool) -> Result<(String, LockedParts), UserError> {
     // A check asks whether the lock fits the files, not where a tag has moved.
     let locking = if is_check { Locking::Pinned } else { Locking::Ignored };
     let workflow = host.load_locked(file, locking)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let before = lock.workflows.insert(name, workflow.parts().clone());
-    Ok(before.unwrap_or_default().differences(workflow.parts()))
+    Ok((name, workflow.parts().clone()))
 }
 
 fn difference_json(LockDifference { kind, name, locked, found }: &LockDifference) -> Value {

@@ -211,7 +211,7 @@ impl From<LoadError> for UserError {
                 let folder = std::env::current_dir().map_or_else(|_| ".".to_owned(), |dir| dir.display().to_string());
                 Self::new(kind::UNREADABLE, title).hint(format!("the path is relative to {folder}"))
             }
-            LoadError::Read { .. } => Self::new(kind::UNREADABLE, title),
+            LoadError::Read { .. } | LoadError::WriteLock { .. } => Self::new(kind::UNREADABLE, title),
             LoadError::NotLocked { workflow, .. } => {
                 Self::new(kind::BAD_DEFINITION, title).hint(format!("write it: wfhost lock {}", workflow.display()))
             }

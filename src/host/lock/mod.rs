@@ -11,12 +11,13 @@
 
 mod text;
 
+use super::replaced_file::ReplacedFile;
 use super::{Host, LoadError, Workflow};
 use crate::guest::Cancellation;
 use crate::workflow::plan::Unusable;
 use crate::workflow::syntax::Source;
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The name of a lock, in the folder of the workflows that it is of.
@@ -128,27 +129,35 @@ impl LockFile {
             Ok(text) => {
                 Self::parse(&Source::new(&path.to_string_lossy(), &text)).map(Some).map_err(LoadError::Definition)
             }
-            Err(LoadError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => Ok(None),
+            Err(LoadError::Read { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                if path.is_symlink() {
+                    let source = std::io::Error::other("it is a symbolic link to a file that is not there");
+                    return Err(LoadError::Read { path: path.to_owned(), source });
+                }
+                Ok(None)
+            }
             Err(error) => Err(error),
         }
     }
 
-    /// Writes it to a path, as a whole or not at all.
+    /// Takes the parts of workflows, by the names of their files, into the lock of a path, as a
+    /// whole or not at all. Other processes that do so wait, and each adds its own to what the lock
+    /// has then. A lock that has all of it is not written.
     ///
     /// # Errors
-    /// The error of the operating system.
-    pub fn write(&self, path: &Path) -> std::io::Result<()> {
-        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let temporary = folder.join(format!(".{name}.{}", std::process::id()));
-        let written = std::fs::File::create(&temporary).and_then(|mut file| {
-            file.write_all(self.to_text().as_bytes())?;
-            file.sync_all()
-        });
-        let placed = written.and_then(|()| std::fs::rename(&temporary, path));
-        placed.inspect_err(|_| {
-            let _ = std::fs::remove_file(&temporary);
-        })
+    /// Fails if it cannot be read, is damaged, or cannot be written.
+    pub fn add(path: &Path, workflows: BTreeMap<String, LockedParts>) -> Result<(), LoadError> {
+        let unwritable = |source| LoadError::WriteLock { path: path.to_owned(), source };
+        // A link that leads nowhere is refused as such.
+        Self::read(path)?;
+        let file = ReplacedFile::hold(path, "").map_err(unwritable)?;
+        let before = Self::read(path)?;
+        let mut lock = before.clone().unwrap_or_default();
+        lock.workflows.extend(workflows);
+        if before.as_ref() == Some(&lock) {
+            return Ok(());
+        }
+        file.replace(&lock.to_text(), || Ok(())).map_err(unwritable)
     }
 }
 
