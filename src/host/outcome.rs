@@ -2,7 +2,7 @@
 
 use crate::process::problem::kind;
 use crate::process::{Answer, Micros, Payload, Problem, ProblemClass};
-use crate::run::{Abandoned, Counts, EndStatus};
+use crate::run::{Abandoned, Counts, EndStatus, TIMEOUT_REASON};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,14 +50,11 @@ impl Outcome {
                 EndStatus::TimedOut => Status::TimedOut,
             },
         };
-        let late = outcome.late.filter(|_| status == Status::TimedOut);
-        Self {
-            run,
-            result: late.map_or_else(|| outcome.result.clone(), |after| Err(Arc::new(timed_out(after)))),
-            status,
-            abandoned: outcome.abandoned.clone(),
-            counts: outcome.counts,
-        }
+        let result = match (&outcome.result, outcome.late) {
+            (Err(problem), Some(after)) if status == Status::TimedOut => Err(Arc::new(timed_out(after, problem))),
+            (result, _) => result.clone(),
+        };
+        Self { run, result, status, abandoned: outcome.abandoned.clone(), counts: outcome.counts }
     }
 
     /// Returns the outputs as a value; `None` if there are none, or they are bytes.
@@ -81,10 +78,18 @@ impl Outcome {
     }
 }
 
-fn timed_out(after: Micros) -> Problem {
-    Problem::new(kind::TIMED_OUT, "The run took too long")
-        .with_detail(format!("it had not ended after {:?}", Duration::from(after)))
-        .with_class(ProblemClass::Retryable)
+/// The problem of a run that took too long. Its root was cancelled, and that problem says what was
+/// undone and what was not.
+fn timed_out(after: Micros, cancelled: &Problem) -> Problem {
+    let detail = cancelled.detail.as_deref().unwrap_or(TIMEOUT_REASON);
+    let more = match detail.strip_prefix(TIMEOUT_REASON) {
+        Some(more) => more.to_owned(),
+        None => format!("; {detail}"),
+    };
+    let problem = Problem::new(kind::TIMED_OUT, "The run took too long")
+        .with_detail(format!("it had not ended after {:?}{more}", Duration::from(after)))
+        .with_class(ProblemClass::Retryable);
+    Problem { data: cancelled.data.clone(), ..problem }
 }
 
 /// Writes a problem as JSON, with its extension members as values and not as text.

@@ -104,6 +104,8 @@ pub(crate) use state::exit::answer_of;
 pub(crate) use state::kv::NAME as KV;
 #[cfg(feature = "wasm")]
 pub(crate) use state::kv::schema as kv_schema;
+#[cfg(feature = "wasm")]
+pub(crate) use state::news::TIMEOUT_REASON;
 pub use state::projection::{Incoherent, Projection, SignalWait, Uncertain};
 pub use state::run_state::{Abandoned, Counts};
 #[cfg(feature = "wasm")]

@@ -11,6 +11,9 @@ use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, pr
 use crate::run::record::kinds::News;
 use std::sync::Arc;
 
+/// The reason of the cancel of a run that takes longer than its timeout.
+pub(crate) const TIMEOUT_REASON: &str = "the run took longer than its timeout";
+
 /// Why an arrival is rejected. Nothing is recorded then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::run) enum Rejected {
@@ -110,7 +113,7 @@ impl State {
                 if matches!(self.table.get(Pid::ROOT).map(|root| &root.phase), Some(Phase::Live)) {
                     self.late = Some(after);
                 }
-                self.cancel(moment, Pid::ROOT, "the run took longer than its timeout", None);
+                self.cancel(moment, Pid::ROOT, TIMEOUT_REASON, None);
             }
             News::Signal { name, body } => self.deliver_signal(name, body),
             News::Paused(paused) => self.pause(moment, paused),
