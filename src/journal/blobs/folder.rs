@@ -125,7 +125,7 @@ impl BlobFolder {
     }
 
     /// Removes the files whose writers have ended.
-    pub(super) fn remove_abandoned(&self) -> io::Result<()> {
+    pub(crate) fn remove_abandoned(&self) -> io::Result<()> {
         entries(&self.folder.join(NEW))?.iter().try_for_each(|path| remove_abandoned(path))
     }
 

@@ -7,7 +7,8 @@
 //! **Writing.** The bytes go to a file in `new/`, which is synced. Within the transaction that
 //! makes the run hold the digest, the file is renamed to its place, and the folder synced; then the
 //! transaction is committed. So a crash leaves a file in `new/` that no process has locked, or a
-//! file that no run holds. Both are removed by a sweep; and what is held is stored.
+//! file that no run holds. A sweep removes both, and opening the journal the first; what is held is
+//! stored.
 //!
 //! **Removing.** A file is removed within a transaction too, in which no run holds its digest. The
 //! transactions of all processes come one after the other, so none adds a reference in between.

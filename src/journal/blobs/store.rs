@@ -54,7 +54,7 @@ impl BlobStore for StoredBlobs {
     fn open(&self, run: &str, digest: &str) -> Result<Box<dyn BlobReader>, BlobError> {
         let reference = self.reference(run, digest)?;
         let file = self.folder.open(&reference.hash, reference.size)?;
-        let file = file.ok_or_else(|| BlobError::unknown(digest))?;
+        let file = file.ok_or_else(|| BlobError::Gone { digest: digest_of(&reference.hash) })?;
         Ok(Box::new(Reader { file, reference }))
     }
 

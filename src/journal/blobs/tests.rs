@@ -196,10 +196,31 @@ fn a_damaged_blob_is_refused_and_healed_by_its_content() {
             assert_eq!(read(store, "a", &blob.digest).unwrap(), good);
         }
         fs::remove_file(&path).unwrap();
-        assert!(matches!(store.open("a", &blob.digest).err(), Some(BlobError::Unknown { .. })));
+        assert!(
+            matches!(store.open("a", &blob.digest).err(), Some(BlobError::Gone { digest }) if digest == blob.digest)
+        );
+        let problem = crate::process::Problem::from(store.open("a", &blob.digest).err().unwrap());
+        assert_eq!((&*problem.kind, &*problem.title), ("blob-damaged", "A stored blob is gone"));
         put(store, "b", &good);
         assert_eq!(read(store, "a", &blob.digest).unwrap(), good);
     });
+}
+
+#[test]
+fn what_a_killed_process_was_writing_is_removed_when_the_folder_is_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = sqlite(folder.path());
+    let store = journal.blobs().unwrap();
+    let mut writing = store.create("a", &BlobBounds::default()).unwrap();
+    writing.write(b"half").unwrap();
+    let left = folder.path().join("blobs/new/1-1");
+    fs::write(&left, "its writer has ended").unwrap();
+    let _other = sqlite(folder.path());
+    assert!(!left.exists());
+    // A living process goes on.
+    writing.write(b" and half").unwrap();
+    let written = writing.finish("text/plain").unwrap();
+    assert_eq!(read(&*store, "a", &written.digest).unwrap(), &b"half and half"[..]);
 }
 
 #[test]

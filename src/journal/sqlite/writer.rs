@@ -70,6 +70,9 @@ impl Writer {
         let snapshots = Snapshots::new(folder.join(layout::SNAPSHOTS), Arc::clone(&shared));
         let components = ComponentStore::of(folder);
         let blobs = Arc::new(BlobFolder::new(folder.join(layout::BLOBS)));
+        // What killed processes were writing, which can be large. A file that stays is no reason to
+        // fail.
+        let _ = blobs.remove_abandoned();
         let (host, address, marks) = (Mutex::default(), Mutex::default(), Mutex::default());
         Ok(Arc::new(Self {
             shared,

@@ -43,7 +43,7 @@ impl Default for BlobBounds {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BlobError {
-    /// The run was given no such blob, or nothing is stored under its digest.
+    /// The run was given no such blob.
     #[error("the run was given no blob {digest}")]
     Unknown {
         /// The digest that was asked for, as it was given, or cut.
@@ -52,6 +52,12 @@ pub enum BlobError {
     /// The stored bytes have another digest.
     #[error("the stored bytes of the blob {digest} are damaged")]
     Damaged {
+        /// The blob.
+        digest: String,
+    },
+    /// The run was given it, and its file is gone.
+    #[error("the file of the blob {digest} is gone")]
+    Gone {
         /// The blob.
         digest: String,
     },
@@ -107,6 +113,7 @@ impl From<BlobError> for Problem {
         let (kind, title, class) = match &error {
             BlobError::Unknown { .. } => (kind::BAD_BLOB, "The run was given no such blob", ProblemClass::Definite),
             BlobError::Damaged { .. } => (kind::BLOB_DAMAGED, "A stored blob is damaged", ProblemClass::Definite),
+            BlobError::Gone { .. } => (kind::BLOB_DAMAGED, "A stored blob is gone", ProblemClass::Definite),
             BlobError::TooLarge { .. } => {
                 (kind::BLOB_TOO_LARGE, "A blob is larger than allowed", ProblemClass::Definite)
             }

@@ -66,7 +66,7 @@ impl From<BlobError> for ServeProblem {
     fn from(error: BlobError) -> Self {
         let kind = match &error {
             BlobError::Unknown { .. } => ProblemKind::Unknown,
-            BlobError::Damaged { .. } => ProblemKind::Damaged,
+            BlobError::Damaged { .. } | BlobError::Gone { .. } => ProblemKind::Damaged,
             BlobError::TooLarge { .. } | BlobError::RunFull { .. } => ProblemKind::TooLarge,
             BlobError::StoreFull { .. } => ProblemKind::BlobStoreFull,
             BlobError::DiskFull { .. } => return Self::new(ProblemKind::DiskFull).retry_after(30),
