@@ -31,6 +31,7 @@ impl Failure<'_> {
         let text = |key: &str| self.problem[key].as_str().unwrap_or_default();
         match text("kind") {
             call::ADDRESS_REFUSED => self.address(),
+            call::SECRET_REFUSED => self.plain_secret(),
             kind::NOT_GRANTED => self.grant(),
             kind::NO_CAPACITY | kind::IMAGES_EXHAUSTED => self.slots(),
             kind::TIMED_OUT => self.timeout(),
@@ -68,6 +69,31 @@ impl Failure<'_> {
             Some(command) => format!("if it should be reachable: {command}"),
             None => format!("if it should be reachable, add --allow-address {place}"),
         })
+    }
+
+    /// Of a secret that a server would receive without TLS.
+    fn plain_secret(&self) -> Option<String> {
+        let url: url::Url = self.problem["data"]["without-tls"].as_str()?.parse().ok()?;
+        let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
+        match url.host()? {
+            url::Host::Domain("localhost") => {
+                let place = format!("127.0.0.1{port}");
+                Some(format!(
+                    "if it is this machine, write {place} in the URL, `allow` and the secret's `hosts`, and add \
+                     --plain-secrets"
+                ))
+            }
+            url::Host::Domain(_) => None,
+            host => {
+                let is_loopback = match host {
+                    url::Host::Ipv4(address) => address.is_loopback(),
+                    url::Host::Ipv6(address) => address.is_loopback(),
+                    url::Host::Domain(_) => false,
+                };
+                let command = self.invocation.with_switch("--plain-secrets").filter(|_| is_loopback)?;
+                Some(format!("if this machine may receive it: {command}"))
+            }
+        }
     }
 
     fn grant(&self) -> Option<String> {
@@ -246,6 +272,19 @@ mod tests {
             let hint = refused(host);
             let place = hint.rsplit(' ').next().unwrap();
             assert!(place.parse::<crate::dispatch::http::Permission>().is_ok(), "{place}");
+        }
+    }
+
+    #[test]
+    fn a_secret_in_plain_text_is_for_an_address_of_this_machine() {
+        let refused = |origin: &str| hint(&json!({ "kind": "secret-refused", "data": { "without-tls": origin } }));
+        let command = "if this machine may receive it: wfhost run f.yaml --timeout=5s --plain-secrets";
+        assert_eq!(refused("http://127.0.0.1:8731").as_deref(), Some(command));
+        assert_eq!(refused("http://[::1]:8731").as_deref(), Some(command));
+        let localhost = refused("http://localhost:8731").unwrap();
+        assert!(localhost.contains("write 127.0.0.1:8731 in the URL"), "{localhost}");
+        for other in ["http://a.example", "http://10.0.0.1", "no URL", ""] {
+            assert_eq!(refused(other), None, "{other}");
         }
     }
 

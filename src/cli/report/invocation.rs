@@ -178,6 +178,17 @@ impl Invocation {
         self.render(&words)
     }
 
+    /// The command with a flag that has no value.
+    pub(in crate::cli) fn with_switch(&self, switch: &str) -> Option<String> {
+        let mut words: Vec<String> = self.words.clone();
+        if !self.has_flag(switch) {
+            // No flag follows `--`.
+            let at = words.iter().position(|word| word == "--").unwrap_or(words.len());
+            words.insert(at, switch.to_owned());
+        }
+        self.render(&words)
+    }
+
     fn render(&self, words: &[String]) -> Option<String> {
         let command = std::iter::once("wfhost".to_owned()).chain(words.iter().map(|word| shell_quoted(word)));
         let command = command.collect::<Vec<_>>().join(" ");
@@ -217,6 +228,14 @@ mod tests {
         assert_eq!(invocation(&["run", "--", "-f"]).with("--slots", "4", false).unwrap(), "wfhost run --slots 4 -- -f");
         let twice = invocation(&["run", "f", "--allow-address", "::1"]).with("--allow-address", "10.0.0.1", true);
         assert_eq!(twice.unwrap(), "wfhost run f --allow-address ::1 --allow-address 10.0.0.1");
+    }
+
+    #[test]
+    fn a_flag_without_a_value_is_there_once() {
+        for words in [&["run", "f"][..], &["run", "f", "--no-cache"]] {
+            assert_eq!(invocation(words).with_switch("--no-cache").unwrap(), "wfhost run f --no-cache");
+        }
+        assert_eq!(invocation(&["run", "--", "-f"]).with_switch("--no-cache").unwrap(), "wfhost run --no-cache -- -f");
     }
 
     #[test]

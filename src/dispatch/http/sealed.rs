@@ -136,13 +136,26 @@ impl<'a> CallSecrets<'a> {
             return Err(refused(name, &format!("its `hosts` are {}, and not {}", grant.hosts.join(", "), host())));
         }
         if url.scheme() != "https" && !(self.plain_to_loopback && is_loopback(url)) {
-            return Err(refused(name, &format!("{} would receive it without TLS", host())));
+            return Err(Self::without_tls(name, url));
         }
         match self.store.allows(name, url) {
             Some(false) => Err(refused(name, &format!("the operator does not let {} receive it", host()))),
             // A secret that the operator does not have cannot be read either.
             Some(true) | None => Ok(grant),
         }
+    }
+
+    /// The problem of a secret that a URL without TLS would receive.
+    fn without_tls(name: &str, url: &Url) -> Problem {
+        let is_localhost = matches!(url.host(), Some(Host::Domain("localhost" | "localhost.")));
+        let why = match () {
+            () if is_localhost => ": no name may, since it can lead elsewhere; an address such as 127.0.0.1 may",
+            () if is_loopback(url) => ", which the operator does not permit",
+            () => "",
+        };
+        let origin = url.origin().ascii_serialization();
+        refused(name, &format!("{origin} would receive it without TLS{why}"))
+            .with_data(&serde_json::json!({ "secret": name, "without-tls": origin }))
     }
 
     async fn value(&self, name: &str) -> Result<Arc<SecretValue>, Problem> {

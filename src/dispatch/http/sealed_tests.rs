@@ -65,6 +65,18 @@ fn values_are_taken_out_of_the_fields_of_a_response_and_of_their_names() {
     );
 }
 
+#[test]
+fn who_would_get_a_value_in_plain_text_is_told_what_may() {
+    let told = |url: &str| CallSecrets::without_tls("KEY", &url.parse().unwrap()).detail.unwrap();
+    let localhost = told("http://localhost:8731/x?y");
+    assert!(localhost.starts_with("KEY: http://localhost:8731 would receive it without TLS: "), "{localhost}");
+    assert!(localhost.ends_with("an address such as 127.0.0.1 may"), "{localhost}");
+    for url in ["http://127.0.0.1:8731", "http://[::1]:8731"] {
+        assert_eq!(told(url), format!("KEY: {url} would receive it without TLS, which the operator does not permit"));
+    }
+    assert_eq!(told("http://a.example/x"), "KEY: http://a.example would receive it without TLS");
+}
+
 proptest::proptest! {
     #[test]
     fn no_text_is_a_fault(bytes: Vec<u8>, cut in 0_usize..60) {

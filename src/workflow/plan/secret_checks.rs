@@ -83,9 +83,23 @@ fn check_used(
         let mut problem = Diagnostic::new("secret-unreachable", message, name.span);
         if let Some(host) = secret.hosts.first() {
             problem = problem.related(host.span, "the hosts of the secret");
-            let hint = format!("allow: {{ http: [ \"GET https://{}\" ] }}", host.value.replace('"', ""));
-            problem = problem.hint(hint);
+            let with_port = secret.hosts.iter().find_map(|host| with_port(&host.value, &patterns));
+            problem = problem.hint(match with_port {
+                Some(host) => format!("a host without a port is port 443 alone: hosts: [ \"{host}\" ]"),
+                None => format!("allow: {{ http: [ \"GET https://{}\" ] }}", host.value.replace('"', "")),
+            });
         }
         problems.push(problem);
     }
+}
+
+/// A host with the port that a pattern of a grant has for it.
+fn with_port<'p>(host: &str, patterns: &'p [String]) -> Option<&'p str> {
+    patterns.iter().find_map(|pattern| {
+        let (_, place) = pattern.split_once("://")?;
+        let place = place.split('/').next().unwrap_or_default();
+        let (name, port) = place.rsplit_once(':')?;
+        let is_port = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+        (is_port && name.eq_ignore_ascii_case(host)).then_some(place)
+    })
 }

@@ -197,6 +197,7 @@ const UNSEEN: &[(&str, Unseen)] = &[
     ("outputs-of-several-waits", Unseen::BetweenParts),
     ("references-to-nothing", Unseen::BetweenParts),
     ("schedule-inputs", Unseen::BetweenParts),
+    ("secrets-for-another-port", Unseen::BetweenParts),
     ("secrets-for-hosts-out-of-reach", Unseen::BetweenParts),
     ("secrets-in-other-places", Unseen::InText),
     ("secrets-that-a-step-does-not-list", Unseen::BetweenParts),
