@@ -8,6 +8,7 @@ use wfhost::host::HandlerCatalog;
 use wfhost::process::LogLine;
 use wfhost::workflow::diagnostics::Diagnostics;
 use wfhost::workflow::expression::{EngineConfig, Jq};
+use wfhost::workflow::model::InlineScript;
 use wfhost::workflow::plan::{Environment, GraphStyle, Handlers, Plan, ResolvedComponent, Unchecked, Unusable, load};
 use wfhost::workflow::syntax::Source;
 
@@ -127,6 +128,38 @@ steps:
     let plan = load(&Source::new("x.yaml", &good), jq(), &Known).unwrap();
     assert!(plan.components.iter().all(|component| component.digest.as_deref() == Some("blake3:00")));
     assert_eq!(plan.components.len(), 2);
+}
+
+/// What a host cannot load may be written as other tools want it.
+#[test]
+fn actions_and_other_languages_are_told_apart_from_what_is_missing() {
+    struct Empty;
+    impl Environment for Empty {
+        fn component(&self, source: &str) -> Result<ResolvedComponent, Unusable> {
+            Err((format!("there is no {source}"), None).into())
+        }
+
+        fn script(&self, _: &str, _: &InlineScript, _: &Source) -> Result<ResolvedComponent, Unusable> {
+            Err(("Unexpected token".to_owned(), None).into())
+        }
+
+        fn handlers(&self) -> Option<&dyn Handlers> {
+            None
+        }
+    }
+    let text = "
+steps:
+  - { id: a, uses: actions/checkout@v4 }
+  - { id: c, uses: ./build@2.wasm }
+  - id: d
+    script: |
+      x = [i for i in range(3)]
+      return x
+  - { id: e, script: 'return input for x' }
+  - { id: f, script: { py: 'return [x for x in' } }
+";
+    let problems = load(&Source::new("x.yaml", text), jq(), &Empty).unwrap_err();
+    insta::assert_snapshot!(problems.render(false));
 }
 
 #[test]

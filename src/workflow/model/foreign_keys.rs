@@ -83,7 +83,7 @@ pub(super) const STEP: ForeignKeys = &[
     ),
     (&["condition", "only-if", "unless"], "a condition goes under `if`: if: ${ .inputs.n > 1 }"),
     (
-        &["loop", "with-items", "items", "matrix", "map", "each", "range"],
+        &["loop", "with-items", "items", "strategy", "matrix", "map", "each", "range"],
         "`for-each` runs a step for each item of a list: for-each: ${ .inputs.urls }",
     ),
     (
@@ -220,6 +220,17 @@ pub(super) const LIMITS: ForeignKeys = &[
         "`fuel-per-step` and `fuel` limit computing, about one unit per instruction: fuel: 10G",
     ),
     (&["timeout"], "the step's own `timeout` limits how long an attempt may take"),
+];
+
+/// In a `script`.
+pub(super) const SCRIPT: ForeignKeys = &[
+    (&["python", "python3"], "Python goes under `py`: script: { py: return 1 }"),
+    (
+        &["javascript", "ecmascript", "node", "run", "code", "inline", "source"],
+        "JavaScript goes under `js`, or without a key: script: return 1",
+    ),
+    (&["typescript"], "TypeScript goes under `ts`: script: { ts: return 1 }"),
+    (&["bash", "sh", "shell"], "there is no shell: a script is JavaScript, TypeScript or Python"),
 ];
 
 /// In a `wait`.

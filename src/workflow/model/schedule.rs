@@ -2,6 +2,7 @@
 
 use super::fields::{Fields, KnownKeys, fixed_text, shorten};
 use super::foreign_keys;
+use super::values::duration;
 use crate::workflow::diagnostics::{Diagnostic, Diagnostics, all_of};
 use crate::workflow::schedule::{CatchUp, Dst, FoldRule, GapRule, Overlap, ScheduleFault, ScheduleSpec};
 use crate::workflow::syntax::{Node, Span};
@@ -52,8 +53,15 @@ pub(super) fn read_schedule(node: &Node, problems: &mut Diagnostics) -> Option<S
         return Some(Scheduled { spec, span: node.span, inputs: None });
     }
     let fields = Fields::read(node, &KEYS, problems)?;
-    let mut text =
-        |key: &'static str| fields.get(key).and_then(|value| fixed_text(value, key, problems)).map(str::to_owned);
+    let mut text = |key: &'static str| {
+        let value = fields.get(key)?;
+        // A number is no string, and would be no duration in quotes either.
+        let is_number = value.as_text().is_none() && matches!(value.to_json(), Ok(Value::Number(_)));
+        if is_number && matches!(key, "every" | "jitter") && duration(value, key, problems).is_none() {
+            return None;
+        }
+        fixed_text(value, key, problems).map(str::to_owned)
+    };
     let mut spec = ScheduleSpec {
         cron: text("cron"),
         every: text("every"),

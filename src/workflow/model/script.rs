@@ -85,7 +85,7 @@ impl InlineScript {
 }
 
 pub(super) const KEYS: KnownKeys =
-    KnownKeys { what: "`script`", known: &["js", "ts", "py"], later: &[], foreign: foreign_keys::NOTHING };
+    KnownKeys { what: "`script`", known: &["js", "ts", "py"], later: &[], foreign: foreign_keys::SCRIPT };
 
 pub(super) fn read_script(entry: &Entry, problems: &mut Diagnostics) -> Option<InlineScript> {
     let node = &entry.value;

@@ -37,7 +37,7 @@ pub(super) fn find(
             Action::Uses { component, entry } => (component, entry),
             Action::Script(script) => {
                 let name = Spanned { value: in_file.inline(step), span: script.span };
-                let resolved = environment.script(&name.value, script, file);
+                let resolved = environment.script(&name.value, script, file).map_err(|why| hinted(why, script));
                 found.add(&name.value, &name, Some(script), (resolved, file), problems);
                 continue;
             }
@@ -55,7 +55,17 @@ pub(super) fn find(
             }
         }
         if !found.known.contains_key(&name) {
-            let resolved = environment.component(&name);
+            let resolved = environment.component(&name).map_err(|why| match why.hint {
+                None if is_action(&name) => Unusable {
+                    hint: Some(
+                        "`uses` names a component or a script, not an action: ./hello.wasm, ./order.js, \
+                         oci://registry.example.com/hello:1.0"
+                            .to_owned(),
+                    ),
+                    ..why
+                },
+                _ => why,
+            });
             found.add(&name, component, None, (resolved, file), problems);
         }
         if let Some(ResolvedComponent { entries: Some(entries), name: called, .. }) = found.known.get(&name)
@@ -70,6 +80,29 @@ pub(super) fn find(
             Argument { handler: component, handlers }.check(with, schema, problems);
         }
     }
+}
+
+/// Returns whether a source is an action of GitHub: `actions/checkout@v4`.
+fn is_action(source: &str) -> bool {
+    !source.starts_with(['.', '/']) && !source.contains("://") && source.contains('/') && source.contains('@')
+}
+
+/// Says of a script that cannot be loaded how Python is written, if it may be Python.
+fn hinted(why: Unusable, script: &InlineScript) -> Unusable {
+    if why.hint.is_some() || script.language == ScriptLanguage::Python || !is_python(&script.scalar.text) {
+        return why;
+    }
+    Unusable { hint: Some("a script is JavaScript; Python goes under `py`: script: { py: … }".to_owned()), ..why }
+}
+
+/// Returns whether a text that is no JavaScript may be Python.
+fn is_python(text: &str) -> bool {
+    const WORDS: &[&str] = &["def ", "for ", "if ", "elif ", "else", "while ", "try", "except", "with ", "class "];
+    text.lines().map(str::trim).any(|line| {
+        let opens = line.ends_with(':') && WORDS.iter().any(|word| line.starts_with(word));
+        let lists = line.contains(" for ") && line.contains(" in ");
+        opens || lists || line.starts_with("print(") || line.contains(" import ") && line.starts_with("from ")
+    })
 }
 
 /// The sources of the components that the workflow uses, each once.

@@ -90,7 +90,10 @@ impl TemplateReader<'_> {
             let problem =
                 Diagnostic::new("expression", format!("`{what}` must be an expression, not a string"), node.span);
             let meant = hints::as_jq(text);
+            let list = hints::as_list(text).filter(|_| what == "for-each");
             let hint = match self.jq.check(&Expression::new(meant.trim())) {
+                _ if list.is_some() => format!("write {what}: {}", list.unwrap_or_default()),
+                _ if let Some(instead) = hints::on_outcomes(text) => instead.to_owned(),
                 Ok(()) if !text.trim().is_empty() => format!("write {what}: {}", self.braced(&meant, node.span)),
                 _ => format!("write jq within ${{ … }}: {what}: ${{ .inputs.count > 1 }}"),
             };

@@ -229,6 +229,41 @@ pub(super) fn as_jq(text: &str) -> String {
     out
 }
 
+/// What is written here for a condition on the outcomes of other steps, as GitHub Actions has it.
+pub(super) fn on_outcomes(condition: &str) -> Option<&'static str> {
+    const CONDITIONS: &[(&str, &str)] = &[
+        (
+            "always()",
+            "to start after any outcome of the steps in `needs`, write when: done; at the end of the run, \
+             on: { always: [ … ] }",
+        ),
+        (
+            "failure()",
+            "to start after a step in `needs` failed, write when: failed; after the run failed, on: { failure: [ … ] }",
+        ),
+        ("success()", "leave it out: a step starts when the steps that it needs have succeeded"),
+        ("cancelled()", "what runs after a cancel goes under `on`: on: { cancel: [ … ] }"),
+    ];
+    let bare: String = condition.split_whitespace().collect();
+    CONDITIONS.iter().find(|(call, _)| bare.contains(call)).map(|(_, hint)| *hint)
+}
+
+/// A list that was written as a text: `1,2,3`.
+pub(super) fn as_list(text: &str) -> Option<String> {
+    let items: Vec<&str> = text.split(',').map(str::trim).collect();
+    let is_plain =
+        |item: &&str| !item.is_empty() && !item.contains(['.', '[', ']', '{', '}', '(', ')', '|', '"', '\'']);
+    if items.len() < 2 || !items.iter().all(is_plain) {
+        return None;
+    }
+    let written = |item: &str| match item.parse::<f64>() {
+        Ok(_) => item.to_owned(),
+        Err(_) if item.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)) => item.to_owned(),
+        Err(_) => serde_json::Value::from(item).to_string(),
+    };
+    Some(format!("[ {} ]", items.into_iter().map(written).collect::<Vec<_>>().join(", ")))
+}
+
 /// Suggests a comparison for a condition that assigns.
 pub(super) fn assigns(expression: &str) -> Option<String> {
     let bytes = expression.as_bytes();
@@ -264,7 +299,8 @@ pub(super) struct BadExpression<'a> {
 impl BadExpression<'_> {
     /// Suggests what was meant.
     pub(super) fn hint(&self) -> Option<String> {
-        self.double_braces().or_else(|| self.no_dot()).or_else(|| self.operator())
+        let on_outcomes = || on_outcomes(self.text).map(str::to_owned);
+        on_outcomes().or_else(|| self.double_braces()).or_else(|| self.no_dot()).or_else(|| self.operator())
     }
 
     /// `${{ inputs.name }}`. For jq the inner braces construct an object.
@@ -408,6 +444,23 @@ mod tests {
             ("it's", "it\"s\""),
         ] {
             assert_eq!(as_jq(theirs), ours);
+        }
+    }
+
+    #[test]
+    fn conditions_on_outcomes() {
+        assert!(hint("${ failure() }", ")").unwrap().contains("when: failed"));
+        assert!(hint("${ always () && .a }", ")").unwrap().contains("when: done"));
+        assert!(on_outcomes("!cancelled()").unwrap().contains("cancel: ["));
+        assert_eq!(on_outcomes(".inputs.always"), None);
+    }
+
+    #[test]
+    fn lists_that_are_texts() {
+        assert_eq!(as_list("1,2,3").as_deref(), Some("[ 1, 2, 3 ]"));
+        assert_eq!(as_list("eu-west, us east").as_deref(), Some("[ eu-west, \"us east\" ]"));
+        for text in ["1", "", "1,,2", ".a, .b", "range(3), 4", "[1,2]", "a | b, c"] {
+            assert_eq!(as_list(text), None, "{text}");
         }
     }
 

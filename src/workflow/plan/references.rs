@@ -200,7 +200,7 @@ impl<'a> KnownNames<'a> {
                 )),
                 _ => Ok(ReferenceTarget::Given),
             },
-            other => Err(self.unknown_root(other)),
+            other => Err(self.unknown_root(other, rest)),
         }
     }
 
@@ -208,8 +208,12 @@ impl<'a> KnownNames<'a> {
         if self.hints { closest(word, names) } else { None }
     }
 
-    fn unknown_root(&self, root: &str) -> BadReference {
-        let hint = if self.inputs.0.iter().any(|input| input.name == root) {
+    fn unknown_root(&self, root: &str, rest: &[String]) -> BadReference {
+        let hint = if let Some(meant) = self.of_needs(root, rest) {
+            format!("did you mean `{meant}`?")
+        } else if root == "matrix" {
+            "the item of a `for-each` is `.item`: with for-each: [ { os: linux } ], `.item.os`".to_owned()
+        } else if self.inputs.0.iter().any(|input| input.name == root) {
             format!("did you mean `.inputs.{root}`?")
         } else if self.secrets.declared.contains(&root) {
             format!("did you mean `.secrets.{root}`?")
@@ -219,6 +223,21 @@ impl<'a> KnownNames<'a> {
             suggest(root, ".", &ROOTS)
         };
         BadReference::new("unknown-reference", format!("there is no `.{root}` in an expression"), hint)
+    }
+
+    /// The path to a step's output for `.needs.a.outputs.x` of GitHub Actions.
+    fn of_needs(&self, root: &str, rest: &[String]) -> Option<String> {
+        let (id, rest) = rest.split_first().filter(|(id, _)| root == "needs" && self.find(id).is_some())?;
+        let rest = match rest.split_first() {
+            Some((first, rest)) if first == "outputs" || first == "output" => rest,
+            _ => rest,
+        };
+        let key = |key: &str| {
+            let is_plain = key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            if is_plain { format!(".{key}") } else { format!("[{}]", serde_json::Value::from(key)) }
+        };
+        let rest: String = rest.iter().map(|one| key(one)).collect();
+        Some(format!(".steps{}.output{rest}", key(id)))
     }
 
     fn resolve_input(&self, rest: &[String]) -> Result<ReferenceTarget, BadReference> {
@@ -326,6 +345,9 @@ pub(super) fn unknown_need(names: &KnownNames<'_>, id: &str, own: &str) -> BadRe
     let hint = match names.meant(id, others()) {
         _ if names.find(id).is_some() => {
             format!("it is a step of the list outside: write needs: {id} in the step that `{own}` is within")
+        }
+        _ if let Some(group) = names.within.get(id).filter(|group| others().any(|other| other == **group)) => {
+            format!("`{id}` is within `{group}`: write needs: {group}")
         }
         _ if id.contains(',') => {
             let parts: Vec<&str> = id.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();

@@ -281,7 +281,13 @@ fn read_key(node: Node, problems: &mut Diagnostics) -> (Option<String>, Span) {
         }
         Content::Scalar(scalar) => (Some(scalar.text), node.span),
         _ => {
-            problems.push(Diagnostic::new("key", "a key must be a string", node.span));
+            let text = problems.source().slice(node.span);
+            // `{{ x }}` is a mapping whose key is a mapping.
+            let is_template =
+                text.starts_with('{') && problems.source().text()[..node.span.start as usize].ends_with('{');
+            let hint = "an expression is written in quotes, with one pair of braces: \"${ .inputs.name }\"";
+            let hint = is_template.then(|| hint.to_owned());
+            problems.push(Diagnostic::new("key", "a key must be a string", node.span).hint_maybe(hint));
             (None, node.span)
         }
     }

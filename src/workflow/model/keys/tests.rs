@@ -151,7 +151,7 @@ enum Unseen {
     Host,
     /// It is in another file that a step runs.
     OtherFile,
-    /// YAML hides it: an alias, a tag, a key that is given twice.
+    /// YAML hides it: an alias, a tag, a key that is given twice or is no text.
     Yaml,
     /// How deep steps are within each other.
     Depth,
@@ -179,6 +179,7 @@ const UNSEEN: &[(&str, Unseen)] = &[
     ("an-item-outside-its-list", Unseen::InText),
     ("arguments-of-calls", Unseen::Host),
     ("braces-of-other-tools", Unseen::InText),
+    ("braces-without-quotes", Unseen::Yaml),
     ("calls-that-must-fail", Unseen::Host),
     ("control-characters-in-a-name", Unseen::InText),
     ("cycles", Unseen::BetweenParts),
@@ -194,6 +195,8 @@ const UNSEEN: &[(&str, Unseen)] = &[
     ("later-keys", Unseen::InText),
     ("lines-of-an-unknown-input", Unseen::BetweenParts),
     ("needs-a-step-outside", Unseen::BetweenParts),
+    ("needs-a-step-within-another", Unseen::BetweenParts),
+    ("outputs-as-needs", Unseen::InText),
     ("outputs-of-several-waits", Unseen::BetweenParts),
     ("references-to-nothing", Unseen::BetweenParts),
     ("schedule-inputs", Unseen::BetweenParts),
