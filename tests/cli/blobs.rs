@@ -149,6 +149,8 @@ fn outputs_are_written_however_the_run_comes_to_its_end() {
     let retried = path("retried");
     world.says(&["retry", "it", "--from", "after", "--output-dir", &retried]);
     assert_eq!(std::fs::read_to_string(path("retried/copy.csv")).unwrap(), "a,b\n");
+    let refused = world.refuses(&["resume", "resumed", "--output-dir", &path("none")]);
+    assert!(refused.contains("wfhost blob get resumed --output-dir DIR"), "{refused}");
     // A new run may have another file.
     std::fs::write(path("data.csv"), "other").unwrap();
     for (again, to) in

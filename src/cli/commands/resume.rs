@@ -120,6 +120,9 @@ fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Optio
         Ownership::Ended => {
             let report = acts::ended_error(&stored);
             return Err(match stored.status {
+                Some(EndStatus::Succeeded) if command.output.folder().is_some() => {
+                    report.hint(format!("to get its outputs: wfhost blob get {id} --output-dir DIR")).into()
+                }
                 Some(EndStatus::Succeeded) | None => report.into(),
                 _ => report.hint(retry_hint(&id)).into(),
             });
