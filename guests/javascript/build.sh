@@ -21,6 +21,7 @@ load(app);
 export { describe, guest };
 MAIN
 esbuild "$work/main.js" --bundle --format=esm --target=es2022 --log-level=warning --external:wfhost:process/* \
-    "--alias:wfhost/component=$here/src/component.js" "--alias:wfhost=$here/src/core.js" --outfile="$work/guest.js" >&2
+    "--alias:wfhost/component=$here/src/component.js" "--alias:wfhost/blobs=$here/src/blobs.js" \
+    "--alias:wfhost=$here/src/core.js" --outfile="$work/guest.js" >&2
 # Without these features the engine (StarlingMonkey) imports nothing of WASI.
 nice -n 5 componentize-js "$work/guest.js" --wit "$work/wit" -n described -d stdio random clocks http fetch-event -o "$out" >&2

@@ -204,6 +204,39 @@ fn the_blobs_of_a_run_are_listed_and_fetched() {
     assert!(world.refuses(&["blob", "get", "it", "data"]).contains("damaged"));
 }
 
+/// Writes each line of a file in capitals, by the module for blobs of the SDK.
+const CAPITALS: &str = r#"
+import { Writer, lines, parts } from "./blobs.js";
+
+export async function run(ctx, { data }) {
+  const writer = new Writer("text/csv");
+  for await (const line of lines(data)) await writer.write(`${line.toUpperCase()}\n`);
+  let bytes = 0;
+  for await (const part of parts(data)) bytes += part.length;
+  return { copy: await writer.finish(), bytes };
+}
+"#;
+
+#[test]
+fn a_script_reads_and_writes_blobs_part_by_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::copy(super::root().join("guests/javascript/src/blobs.js"), path("blobs.js")).unwrap();
+    std::fs::write(path("capitals.js"), CAPITALS).unwrap();
+    let flow = "inputs: { data: { type: blob } }\n\
+        steps: [{ id: it, uses: ./capitals.js, with: { data: \"${ .inputs.data }\" } }]\n\
+        outputs: { copy: \"${ .steps.it.output.copy }\", bytes: \"${ .steps.it.output.bytes }\" }\n";
+    std::fs::write(path("flow.yaml"), flow).unwrap();
+    let text = "é\"a\" \u{1f600}, b\n".repeat(60_000);
+    std::fs::write(path("data.csv"), &text).unwrap();
+    let input = format!("data=@{}", path("data.csv"));
+    let run = super::wfhost(&["run", "--json", &path("flow.yaml"), "-i", &input, "--output-dir", &path("out")]);
+    assert!(run.status.success(), "{}", transcript(&run));
+    let told: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(told["outputs"]["bytes"], text.len());
+    assert_eq!(std::fs::read_to_string(path("out/copy.csv")).unwrap(), text.to_uppercase());
+}
+
 #[test]
 fn the_example_finds_the_rainy_days() {
     let out = tempfile::tempdir().unwrap();

@@ -44,7 +44,7 @@ export { describe, guest };
 `);
   const bundle = join(work, "guest.js"), src = join(here, "src");
   tool("esbuild", [join(work, "main.js"), "--bundle", "--format=esm", "--target=es2022", "--log-level=warning", "--external:wfhost:process/*",
-    `--alias:wfhost/component=${join(src, "component.js")}`, `--alias:wfhost=${join(src, "core.js")}`, `--outfile=${bundle}`]);
+    `--alias:wfhost/component=${join(src, "component.js")}`, `--alias:wfhost/blobs=${join(src, "blobs.js")}`, `--alias:wfhost=${join(src, "core.js")}`, `--outfile=${bundle}`]);
   // Without these features the engine (StarlingMonkey) imports nothing of WASI.
   tool("componentize-js", [bundle, "--wit", join(work, "wit"), "-n", "described", "-d", "stdio", "random", "clocks", "http", "fetch-event", "-o", out]);
 }

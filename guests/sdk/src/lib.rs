@@ -53,6 +53,7 @@ pub mod bindings;
 pub mod describing;
 
 mod answer;
+mod blobs;
 mod call;
 mod combine;
 mod core;
@@ -81,6 +82,7 @@ pub use bindings::wfhost::process::types::{
     Outcome, Payload, Pid, Problem, ProblemClass, Renewal, RunTarget, Send, Sender, Spawn as SpawnCommand, Status, Tag,
     Target,
 };
+pub use blobs::{BlobHandle, BlobReader, BlobWriter};
 pub use call::{Call, Child, Spawn};
 pub use combine::{Either, join, join_all, select, select_all, try_join_all, try_map};
 pub use ctx::{Ctx, Elapsed};

@@ -35,6 +35,8 @@ macro_rules! stepped {
     }};
 }
 
+mod blobs;
+
 /// The commands of an outcome in a form that a test can read.
 fn commands(outcome: &Outcome) -> Vec<String> {
     let text = |action: &Action| match action {

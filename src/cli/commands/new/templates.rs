@@ -56,8 +56,8 @@ const INSTALL_BUILD_AND_RUN: &[&str] = &["npm install", "wfhost build", "wfhost 
 
 /// The package `wfhost`, as npm would unpack it.
 const NODE_PACKAGE: &[&[File]] = &[
-    sdk!("javascript" => "wfhost/": ["package.json", "wfhost.d.ts", "bin/wfhost-js.js", "src/component-host.js",
-    "src/component.js", "src/core.js", "src/engine.js", "src/globals.js", "src/host.js", "src/own.js", "src/show.js",
+    sdk!("javascript" => "wfhost/": ["package.json", "blobs.d.ts", "wfhost.d.ts", "bin/wfhost-js.js", "src/blobs.js",
+    "src/component-host.js", "src/component.js", "src/core.js", "src/engine.js", "src/globals.js", "src/host.js", "src/own.js", "src/show.js",
     "testing/index.d.ts", "testing/index.js", "testing/process.js", "testing/resolve.js"]),
     sdk!("../wit" => "wfhost/wit/": ["process.wit"]),
 ];
@@ -71,9 +71,10 @@ const TEMPLATES: &[Template] = &[
         folders: &[
             template!("rust" => ["Cargo.toml", "Cargo.lock", "README.md", "src/lib.rs", "workflow.test.yaml", "workflow.yaml",
             "wfhost-guest/Cargo.toml"]),
-            sdk!("sdk/src" => "wfhost-guest/src/": ["answer.rs", "bindings.rs", "call.rs", "combine.rs", "core.rs",
+            sdk!("sdk/src" => "wfhost-guest/src/": ["answer.rs", "bindings.rs", "blobs.rs", "call.rs", "combine.rs", "core.rs",
             "ctx.rs", "describe.rs", "describing.rs", "executor.rs", "heap.rs", "host.rs", "lib.rs", "message.rs",
-            "payload.rs", "problem.rs", "process.rs", "schema.rs", "slots.rs", "tasks.rs", "testing.rs", "tests.rs"]),
+            "payload.rs", "problem.rs", "process.rs", "schema.rs", "slots.rs", "tasks.rs", "testing.rs", "tests.rs",
+            "tests/blobs.rs"]),
         ],
         commands: BUILD_AND_RUN,
     },
@@ -82,7 +83,7 @@ const TEMPLATES: &[Template] = &[
         is_script: false,
         folders: &[
             template!("python" => ["README.md", "main.py", "pyproject.toml", "test_main.py", "workflow.test.yaml", "workflow.yaml"]),
-            sdk!("python/wfhost" => "wfhost/": ["__init__.py", "__main__.py", "component.py", "core.py", "inputs.py", "problem.py",
+            sdk!("python/wfhost" => "wfhost/": ["__init__.py", "__main__.py", "blobs.py", "component.py", "core.py", "inputs.py", "problem.py",
             "process.wit", "py.typed", "stubs.py", "testing.py", "world.py"]),
         ],
         commands: BUILD_AND_RUN,
@@ -226,9 +227,13 @@ mod tests {
         is_whole(Language::Js, true, &[("templates/script-js", "")]);
         for (language, folder) in [(Language::Js, "templates/js"), (Language::Ts, "templates/ts")] {
             let package = ["bin", "src", "testing"].map(|one| on_disk(&format!("javascript/{one}"), "").len());
-            let of_package = package.iter().sum::<usize>() + 3;
+            let of_package = package.iter().sum::<usize>() + 4;
             let found = find(Some(language), false).ok().unwrap().files().count();
-            assert_eq!(found, on_disk(folder, "").len() + of_package, "package.json, the types and the contract too");
+            assert_eq!(
+                found,
+                on_disk(folder, "").len() + of_package,
+                "package.json, the types of two modules and the contract too"
+            );
         }
         let types = [("templates/script-ts", "")];
         assert_eq!(find(Some(Language::Ts), true).ok().unwrap().files().count(), on_disk(types[0].0, "").len() + 1);
