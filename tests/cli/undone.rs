@@ -197,6 +197,23 @@ fn what_a_retry_takes_over_is_undone_as_it_was_done() {
     }
 }
 
+/// Its former workflow did not say how.
+#[test]
+fn what_is_taken_over_can_be_undone_as_the_corrected_workflow_says() {
+    let server = Server::start();
+    let text = booking(server.port);
+    let (before, compensate) = text.split_once(", compensate").unwrap();
+    let (_, after) = compensate.split_once("retry: null } }").unwrap();
+    let world = World::new(&format!("{before} }}{after}"));
+    server.next("/pay", Does::Answers(409));
+    server.next("/pay", Does::Answers(409));
+    assert_eq!(does(&world, &["run", &world.file, "--run-id", "r"]).1, Some(1));
+    let corrected = world.data.join("corrected.yaml");
+    std::fs::write(&corrected, &text).unwrap();
+    assert_eq!(does(&world, &["retry", "r", "--workflow", corrected.to_str().unwrap()]).1, Some(1));
+    assert_eq!(paths(&server.seen()), ["/book", "/pay", "/pay", "/undo"]);
+}
+
 #[test]
 fn a_call_within_steps_that_run_again_has_the_number_that_it_had() {
     let server = Server::start();

@@ -203,6 +203,20 @@ impl Interpreter {
                 state.prior = Some(Box::new(prior.clone()));
             }
         }
+        for index in self.nodes_in(place) {
+            self.can_be_undone_now(index);
+        }
+    }
+
+    /// Records that a step that is taken over can be undone, if its former workflow said nothing of
+    /// it. Of the items and turns of such a step is not known what they were.
+    fn can_be_undone_now(&mut self, index: usize) {
+        let NodeState { node, status, taken_over, .. } = &self.nodes[index];
+        let is_one = node.for_each.is_none() && node.repeat.is_none();
+        if *taken_over && *status == Status::Succeeded && is_one && !self.is_recorded_undo((index, 0)) {
+            let output = self.nodes[index].output.clone();
+            self.can_be_undone((index, 0), &output);
+        }
     }
 
     /// Takes the results of the steps within an item in the run that this one repeats.

@@ -116,6 +116,10 @@ impl Undos {
         Some(undo)
     }
 
+    pub(super) fn has(&self, keys: &str) -> bool {
+        self.by_keys.contains_key(keys)
+    }
+
     fn remove(&mut self, keys: &str) -> Size {
         let undo = self.by_keys.remove(keys).and_then(|number| self.all.remove(&number));
         undo.map_or(Size::default(), |undo| undo.size)
@@ -168,6 +172,11 @@ impl Interpreter {
             size,
         };
         self.undos.push(undo);
+    }
+
+    /// Whether an item is recorded as one that can be undone.
+    pub(super) fn is_recorded_undo(&self, key: ItemKey) -> bool {
+        self.undos.has(&format!("{}/{}/", self.key_path(key), self.number_of(key)))
     }
 
     /// Whether something within an item can be undone.
