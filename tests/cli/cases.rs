@@ -319,3 +319,30 @@ fn junit_has_the_faults_and_the_files_with_problems() {
         assert!(xml.contains(part), "{part}\n{xml}");
     }
 }
+
+/// A test has no blobs: an input is any handle, and what reads it is answered by the case.
+#[test]
+fn handles_of_blobs_are_given_and_their_calls_are_answered() {
+    let flow = "\
+inputs: { data: blob }
+steps:
+  - { id: read, call: blob.get, with: { blob: \"${ .inputs.data }\", as: lines } }
+outputs: { total: \"${ [.steps.read.output.lines[] | split(\\\",\\\")[1] | tonumber] | add }\" }
+";
+    let digest = format!("blake3:{}", "0".repeat(64));
+    let cases = format!(
+        "\
+cases:
+  - name: two lines
+    inputs: {{ data: {{ digest: \"{digest}\", size: 17, media-type: text/csv }} }}
+    answers: [ {{ call: blob.get, answer: {{ lines: [ \"ann,2\", \"bob,1\" ], next: null }} }} ]
+    expect: {{ outputs: {{ total: 3 }} }}
+  - name: no handle
+    inputs: {{ data: {{ digest: \"{digest}\" }} }}
+    expect: {{ problem: {{ kind: bad-input, inputs: [ data ] }} }}
+"
+    );
+    let folder = folder(&[("flow.yaml", flow), ("flow.test.yaml", &cases)]);
+    let output = test_in(folder.path(), &["--seeds", "10"]);
+    assert_eq!(output.status.code(), Some(0), "{}", transcript(&output));
+}

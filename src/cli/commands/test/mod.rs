@@ -36,7 +36,8 @@ are answered as the case says: nothing leaves the machine. docs/testing.md descr
 --json prints one object:
   passed, failed   how many cases
   files            file, workflow, passed, failed, and cases: name, status, at,
-                   failures, takes-ms (virtual), real-ms, records, digest
+                   failures, faults, missed (faults that hit nothing, and why),
+                   takes-ms (virtual), real-ms, records, digest
 
 Exit codes: 0 all cases passed, 1 one has failed, 2 a file has problems.")]
 pub(in crate::cli) struct Arguments {
