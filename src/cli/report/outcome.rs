@@ -33,7 +33,12 @@ fn undone(problem: &Problem) -> Vec<String> {
         notes.push(format!("undone: {}{more}", names[..names.len().min(ALSO_MAX)].join(", ")));
     }
     for one in list("not-undone").iter().take(ALSO_MAX) {
-        notes.push(format!("not undone: {}: {} ({})", text(&one["step"]), text(&one["title"]), text(&one["kind"])));
+        let what = match () {
+            () if one["may-be-done"] == true => "perhaps done, and not undone",
+            () if one["may-be-undone"] == true => "perhaps undone",
+            () => "not undone",
+        };
+        notes.push(format!("{what}: {}: {} ({})", text(&one["step"]), text(&one["title"]), text(&one["kind"])));
     }
     for one in list("on").iter().take(ALSO_MAX) {
         let detail = text(&one["detail"]);

@@ -12,15 +12,17 @@
 //! - **U3** A run that repeats this one runs again what was undone, under new keys, and takes over
 //!   what was not: with all that was recorded for its compensation. Of what is neither, since a
 //!   compensation acted and then failed, somebody has to say which it is.
+//! - **U4** An item that failed may have happened all the same. It is not undone, since there is no
+//!   result to undo it by, but listed with what was not undone.
 
 use super::blocks::{AfterBlock, ROOT};
 use super::scope::step_value;
 use super::state::Status;
 use super::taken_over::PriorStep;
 use super::{Interpreter, ItemKey};
-use crate::process::Problem;
+use crate::process::{Problem, ProblemClass};
 use crate::workflow::expression::Size;
-use crate::workflow::plan::{Block, Compensation, Node, Plan};
+use crate::workflow::plan::{Action, Block, Compensation, Node, Plan};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -79,7 +81,9 @@ pub(super) struct Undo {
     /// The items that it is within, the outermost first, and its own.
     pub(super) levels: Vec<Level>,
     pub(super) is_of_list: bool,
-    /// What it sees. An error says that there was no room for it.
+    /// Whether it is no success, but a failure that may have happened all the same.
+    pub(super) is_unsure: bool,
+    /// What it sees. An error says that there was no room for it, or how it failed.
     pub(super) seen: Result<Box<Seen>, Problem>,
     pub(super) size: Size,
 }
@@ -142,27 +146,61 @@ impl Undo {
 impl Interpreter {
     /// Records that an item succeeded, if it can be undone.
     pub(super) fn can_be_undone(&mut self, key: ItemKey, output: &Value) {
-        let (index, item) = key;
-        let node = Arc::clone(self.node(index));
+        let node = Arc::clone(self.node(key.0));
         let Some(undo) = &node.compensate else { return };
-        let number = self.number_of(key);
-        let keys = format!("{}/{number}/", self.key_path(key));
+        let keys = self.keys_to_undo(key);
         for within in self.undos.below(&keys) {
             let size = self.undos.remove(&within);
             self.retained -= size;
         }
-        let size = self.undos.remove(&keys);
-        self.retained -= size;
         let seen = self.seen(key, undo, output);
         let size = Undo::size_with(Some(&seen));
         let (seen, size) = match self.check_room(size) {
             Ok(()) => (Ok(Box::new(seen)), size),
             Err(problem) => (Err(problem), Undo::size_with(None)),
         };
+        self.add_undo(key, keys, (seen, size), false);
+    }
+
+    /// Records that an item failed, if it could be undone and may have happened all the same.
+    pub(super) fn may_be_done(&mut self, key: ItemKey, problem: &Problem) {
+        if self.node(key.0).compensate.is_none() {
+            return;
+        }
+        // What a guest did before it failed is never known: so only its problem counts.
+        let is_call = matches!(self.node(key.0).action, Action::Call { .. });
+        let is_unsure = problem.may_have_happened || problem.class == ProblemClass::Uncertain;
+        let live = self.nodes[key.0].running.as_ref().and_then(|running| running.live.get(&key.1));
+        if !is_unsure && !(is_call && live.is_some_and(|item| item.may_have_happened)) {
+            return;
+        }
+        let keys = self.keys_to_undo(key);
+        let problem = Problem { data: None, ..problem.clone() }.with_class(ProblemClass::Uncertain);
+        self.add_undo(key, keys, (Err(problem), Undo::size_with(None)), true);
+    }
+
+    /// What the keys of an item's compensation begin with.
+    fn keys_to_undo(&self, key: ItemKey) -> String {
+        format!("{}/{}/", self.key_path(key), self.number_of(key))
+    }
+
+    /// Adds an item, in the place of what there was under these keys.
+    fn add_undo(
+        &mut self,
+        key: ItemKey,
+        keys: String,
+        (seen, size): (Result<Box<Seen>, Problem>, Size),
+        is_unsure: bool,
+    ) {
+        let (index, item) = key;
+        let former = self.undos.remove(&keys);
+        self.retained -= former;
         self.retained += size;
+        let node = Arc::clone(self.node(index));
         let is_list = node.for_each.is_some();
         let number_of_item = if is_list { format!("[{item}]") } else { String::new() };
         let undo = Undo {
+            is_unsure,
             path: format!("{}{number_of_item}", self.path(index)),
             keys,
             levels: self.levels(key),
@@ -176,7 +214,7 @@ impl Interpreter {
 
     /// Whether an item is recorded as one that can be undone.
     pub(super) fn is_recorded_undo(&self, key: ItemKey) -> bool {
-        self.undos.has(&format!("{}/{}/", self.key_path(key), self.number_of(key)))
+        self.undos.has(&self.keys_to_undo(key))
     }
 
     /// Whether something within an item can be undone.
@@ -250,6 +288,10 @@ impl Interpreter {
     pub(super) fn note_undone(&mut self, undo: &Undo, is_undone: bool) {
         let Some((level, below)) = undo.levels.split_first() else { return };
         let Some(index) = self.nodes_in(ROOT).find(|index| self.node(*index).id == level.id) else { return };
+        // A failure is not taken over: it runs again in any case.
+        if undo.is_unsure {
+            return;
+        }
         if below.is_empty() && !is_undone {
             return;
         }
@@ -342,6 +384,7 @@ impl UndoReport {
                 "class": problem.class,
                 "detail": problem.detail,
                 "may-be-undone": has_acted,
+                "may-be-done": undo.is_unsure,
             })),
         }
     }
@@ -350,16 +393,18 @@ impl UndoReport {
         self.undone.is_empty() && self.not_undone.is_empty()
     }
 
-    /// The steps that could not be undone, and those that may be undone, for people.
+    /// The steps that could not be undone, those that may be undone, and those that may have
+    /// happened, for people.
     pub(super) fn left(&self) -> Option<String> {
-        let those = |unsure: bool, what: &str| {
-            let found = self.not_undone.iter().filter(|one| (one["may-be-undone"] == true) == unsure);
-            let steps: Vec<&str> = found.filter_map(|one| one["step"].as_str()).collect();
+        let those = |(may_be_undone, may_be_done, what): (bool, bool, &str)| {
+            let is_one = |one: &&Value| one["may-be-undone"] == may_be_undone && one["may-be-done"] == may_be_done;
+            let steps: Vec<&str> =
+                self.not_undone.iter().filter(is_one).filter_map(|one| one["step"].as_str()).collect();
             (!steps.is_empty()).then(|| format!("{what}: {}", steps.join(", ")))
         };
-        let (left, unsure) = (those(false, "not undone"), those(true, "perhaps undone"));
-        let both: Vec<String> = left.into_iter().chain(unsure).collect();
-        (!both.is_empty()).then(|| both.join("; "))
+        let kinds = [(false, false, "not undone"), (true, false, "perhaps undone"), (false, true, "perhaps done")];
+        let all: Vec<String> = kinds.into_iter().filter_map(those).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
 
     /// Adds it to the extension members of a problem.

@@ -178,7 +178,8 @@ impl Interpreter {
     /// The successes among what is taken over that can be undone, in their order.
     pub(super) fn undos_for_repeat(&self, prior: &BTreeMap<String, PriorStep>) -> Vec<PriorUndo> {
         let not_undone = self.kept.iter().flat_map(|kept| kept.not_undone.iter().rev()).map(|(undo, _)| undo);
-        let all = self.undos.iter().chain(not_undone).filter(|undo| is_taken_over(&undo.levels, prior));
+        let is_success = |undo: &&Undo| !undo.is_unsure && is_taken_over(&undo.levels, prior);
+        let all = self.undos.iter().chain(not_undone).filter(is_success);
         let prior = |undo: &Undo| PriorUndo {
             path: undo.path.clone(),
             keys: undo.keys.clone(),
@@ -201,7 +202,7 @@ impl Interpreter {
                 Err(problem) => (Err(problem), Undo::size_with(None)),
             };
             self.retained += size;
-            self.undos.push(Undo { node, path, keys, levels, is_of_list, seen, size });
+            self.undos.push(Undo { node, path, keys, levels, is_of_list, is_unsure: false, seen, size });
         }
     }
 

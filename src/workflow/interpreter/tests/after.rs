@@ -114,6 +114,55 @@ fn a_cancelled_run_undoes_within_its_grace() {
 }
 
 #[test]
+fn what_may_have_happened_is_listed_though_it_failed() {
+    let lost = |class| Reply::Now(Err(Arc::new(Problem::new("lost", "Nobody knows").with_class(class))));
+    let mut world = World::new(TRIP, json!({}));
+    book(&mut world, &["flight/0/0", "rooms/0/0"]);
+    cancel(&mut world, 60_000_000);
+    world.answer_scope("rooms/1/0", lost(ProblemClass::Uncertain));
+    world.answer_scope("rooms/0/0/compensate/0/0", ok(json!(null)));
+    world.answer_scope("flight/0/0/compensate/0/0", ok(json!(null)));
+    world.answer_scope("on.cancel/0/0/tell/0/0", ok(json!(null)));
+    world.answer_scope("on.always/0/0/close/0/0", ok(json!(null)));
+    let data = world.data();
+    assert_eq!(data["undone"], json!(["rooms[0]", "flight"]));
+    let expected = json!([{
+        "step": "rooms[1]", "kind": "lost", "title": "Nobody knows", "class": "uncertain", "detail": null,
+        "may-be-undone": false, "may-be-done": true,
+    }]);
+    assert_eq!(data["not-undone"], expected);
+    assert_eq!(world.problem().detail.as_deref(), Some("enough; perhaps done: rooms[1]"));
+}
+
+#[test]
+fn what_may_have_happened_is_told_of_a_run_that_has_done_nothing_else() {
+    let plan = "steps: [ { id: a, call: shop, with: 1, compensate: { call: shop, with: 2 } } ]";
+    let listed = |problem: Problem| {
+        let world = run(plan, json!({}), |_| Reply::Now(Err(Arc::new(problem.clone()))));
+        assert_eq!(world.asked.len(), 1, "there is nothing to undo it by");
+        world.data()["not-undone"].as_array().map_or(0, Vec::len)
+    };
+    assert_eq!(listed(Problem::new("lost", "It is lost").with_class(ProblemClass::Uncertain)), 1);
+    assert_eq!(listed(Problem::new("lost", "It is lost").with_unknown_outcome(true)), 1);
+    assert_eq!(listed(Problem::new("busy", "It is busy").with_class(ProblemClass::Retryable)), 0);
+    assert_eq!(listed(Problem::new("no", "It may not")), 0);
+    // A later attempt that succeeds is undone as any other.
+    let again = "steps:
+  - { id: a, call: shop, with: 1, retry: { max: 1, backoff: 1s }, compensate: { call: shop, with: 2 } }
+  - { id: b, needs: a, call: shop, with: 3 }";
+    let mut asked = 0;
+    let world = run(again, json!({}), |ask| {
+        asked += 1;
+        match (asked, &*ask.scope) {
+            (1, _) => Reply::Now(Err(Arc::new(Problem::new("lost", "It is lost").with_unknown_outcome(true)))),
+            (_, "b/0/0") => fails("sold-out"),
+            _ => ok(json!(null)),
+        }
+    });
+    assert_eq!((&world.data()["undone"], &world.data()["not-undone"]), (&json!(["a"]), &json!([])));
+}
+
+#[test]
 fn when_the_grace_is_over_the_run_ends_by_itself_and_says_what_is_left() {
     let mut world = World::new(TRIP, json!({}));
     book(&mut world, &["flight/0/0", "rooms/0/0", "rooms/1/0"]);
