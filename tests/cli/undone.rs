@@ -35,6 +35,7 @@ fn what_is_cancelled_while_nobody_runs_it_is_undone_when_it_is_resumed() {
     let status = world.tells(&["status", "--json", "it"]);
     assert_eq!(status["problem"]["data"]["undone"], json!(["a"]), "{status}");
     assert!(steps(&status).contains(&("on.cancel.tell", "succeeded")), "{status}");
+    assert!(world.says(&["status", "it"]).contains("\n  undone: a\n"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::cli::exit::Exit;
 use crate::cli::report::error::CommandError;
 use crate::cli::report::hints::{check_first, retry_hint, with_changed};
 use crate::cli::report::journal::removal_hint;
+use crate::cli::report::outcome::undone;
 use crate::cli::report::pending_acts::PendingAct;
 use crate::cli::report::{cached, pending_acts, reasons, waits};
 use crate::cli::store::Ownership;
@@ -319,7 +320,8 @@ impl RunView {
                 let line = line.map_or_else(String::new, |line| format!("  {}\n", in_line(&line)));
                 // The lines after the first are a stack, which `--json` has.
                 let text = problem.to_string();
-                format!("\n{}\n{line}{said}", in_line(text.lines().next().unwrap_or_default()))
+                let undone: String = undone(problem).iter().map(|one| format!("  {}\n", in_line(one))).collect();
+                format!("\n{}\n{line}{said}{undone}", in_line(text.lines().next().unwrap_or_default()))
             }
         }
     }

@@ -21,7 +21,7 @@ use std::path::Path;
 const ALSO_MAX: usize = 20;
 
 /// What was undone, what was not, and what failed after the steps.
-fn undone(problem: &Problem) -> Vec<String> {
+pub(in crate::cli) fn undone(problem: &Problem) -> Vec<String> {
     let data = problem.data.as_ref().map(crate::process::Json::to_value).unwrap_or_default();
     let list = |key: &str| data[key].as_array().map_or(&[][..], Vec::as_slice);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
