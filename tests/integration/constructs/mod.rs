@@ -146,9 +146,9 @@ async fn a_retry_repeats_only_what_has_not_succeeded_within_a_step() {
         assert_eq!((told(&outcome), outcome.status), (json!({ "all": ["a", "b"] }), Status::Succeeded));
         let asked: Vec<String> = shop.asked.lock().unwrap().keys().cloned().collect();
         if corrected {
-            // The item that had succeeded has a result of the former steps, so it is run anew.
-            let anew = [r#"["four","a"]"#, r#"["four","b"]"#, r#"["one","a"]"#, r#"["two","a"]"#];
-            assert_eq!(asked, anew);
+            // The item that had succeeded has a result of the former steps: what has changed of
+            // them is run again.
+            assert_eq!(asked, [r#"["four","a"]"#, r#"["four","b"]"#]);
         } else {
             assert_eq!(asked, [r#"["three","b"]"#]);
         }
@@ -218,10 +218,10 @@ async fn a_retry_repeats_only_what_has_not_succeeded_within_a_workflow_that_a_st
     let moved = format!("name: other\ndefaults: {{ timeout: 9m }}\n{REST}");
     let same = asked_by_a_retry(&[("one.yaml", ONE), ("stock/rest.yaml", &moved)]).await;
     assert_eq!(same, [r#"["three","b"]"#]);
-    // The item that had succeeded has a result of the former steps, so it is run anew.
+    // The item that had succeeded has a result of the former steps.
     let four = REST.replace("[ three, ", "[ four, ");
     let corrected = asked_by_a_retry(&[("one.yaml", ONE), ("stock/rest.yaml", &four)]).await;
-    assert_eq!(corrected, [r#"["four","a"]"#, r#"["four","b"]"#, r#"["one","a"]"#, r#"["two","a"]"#]);
+    assert_eq!(corrected, [r#"["four","a"]"#, r#"["four","b"]"#]);
     // With other inputs nothing within is as it was.
     let inputs = REST.replace("item: string", "item: string, x: { default: 1 }");
     let anew = asked_by_a_retry(&[("one.yaml", ONE), ("stock/rest.yaml", &inputs)]).await;
