@@ -198,6 +198,26 @@ fn what_a_retry_takes_over_is_undone_as_it_was_done() {
     }
 }
 
+/// A server may remember what it answered.
+#[test]
+fn what_was_not_undone_is_undone_under_a_new_key() {
+    let server = Server::start();
+    let world = World::new(&booking(server.port));
+    for _ in 0..2 {
+        server.next("/pay", Does::Answers(409));
+        server.next("/undo", Does::Answers(409));
+    }
+    server.next("/pay", Does::Answers(409));
+    assert_eq!(does(&world, &["run", &world.file, "--run-id", "r"]).1, Some(1));
+    assert_eq!(does(&world, &["retry", "r", "--run-id", "r2"]).1, Some(1));
+    let (told, code) = does(&world, &["retry", "r2", "--run-id", "r3"]);
+    assert_eq!((&told["problem"]["data"]["undone"], code), (&json!(["book"]), Some(1)), "{told}");
+    let seen = server.seen();
+    assert_eq!(paths(&seen), ["/book", "/pay", "/undo", "/pay", "/undo", "/pay", "/undo"]);
+    let keys: std::collections::BTreeSet<&str> = seen.iter().map(|(_, key, _)| &**key).collect();
+    assert_eq!(keys.len(), seen.len(), "each has a key of its own: {seen:?}");
+}
+
 /// Its former workflow did not say how.
 #[test]
 fn what_is_taken_over_can_be_undone_as_the_corrected_workflow_says() {

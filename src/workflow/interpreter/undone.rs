@@ -3,6 +3,7 @@
 //!
 //! Only a rebuild for such a run keeps them: see [`super::repeat()`].
 
+use super::blocks::ROOT;
 use super::json_texts::{text, texts};
 use super::repeat::{RepeatError, STEPS_LISTED_MAX};
 use super::taken_over::PriorStep;
@@ -109,7 +110,7 @@ pub(super) struct Kept {
 impl Interpreter {
     /// Keeps the number in the keys of an item that has ended, or of a turn.
     pub(super) fn keep_number(&mut self, index: usize, item: usize, turn: u32, number: u32) {
-        if self.kept.is_none() || number == 0 || (turn == 0 && self.outer(index).is_none()) {
+        if self.kept.is_none() || number == 0 || (turn == 0 && self.nodes[index].block == ROOT) {
             return;
         }
         let path = self.key_path_of(index, item, turn);
