@@ -79,10 +79,7 @@ fn answer_of(Found { run, at, output }: &Found) -> Payload {
 /// that are in its input.
 fn is_of_its_run(json: &Json, is_pure: bool) -> bool {
     let text = json.as_str();
-    let names_blob = || match is_pure {
-        true => !Blob::all_of(&json.to_value()).is_empty(),
-        false => true,
-    };
+    let names_blob = || !is_pure || !Blob::all_of(&json.to_value()).is_empty();
     text.contains(secret::PREFIX) || (Blob::is_named_in(text) && names_blob())
 }
 

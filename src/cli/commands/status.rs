@@ -320,8 +320,11 @@ impl RunView {
                 let line = line.map_or_else(String::new, |line| format!("  {}\n", in_line(&line)));
                 // The lines after the first are a stack, which `--json` has.
                 let text = problem.to_string();
-                let undone: String = undone(problem).iter().map(|one| format!("  {}\n", in_line(one))).collect();
-                format!("\n{}\n{line}{said}{undone}", in_line(text.lines().next().unwrap_or_default()))
+                let mut told = format!("\n{}\n{line}{said}", in_line(text.lines().next().unwrap_or_default()));
+                for one in undone(problem) {
+                    let _ = writeln!(told, "  {}", in_line(&one));
+                }
+                told
             }
         }
     }

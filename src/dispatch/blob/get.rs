@@ -224,7 +224,7 @@ mod tests {
             self.0.len() as u64
         }
 
-        fn media_type(&self) -> &str {
+        fn media_type(&self) -> &'static str {
             "text/plain"
         }
 

@@ -101,7 +101,7 @@ fn find<'n>(bytes: &[u8], known: &[(&'n str, Arc<SecretValue>)], case: Case) -> 
         for (name, value) in known {
             for needle in value.needles() {
                 let needle = case.fold(needle);
-                let matches = memmem::find_iter(&*view, &*needle);
+                let matches = memmem::find_iter(&view, &*needle);
                 found.extend(matches.map(|at| (place(at)..place(at + needle.len()), *name)));
             }
         }

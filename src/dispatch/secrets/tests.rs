@@ -211,8 +211,8 @@ fn base64_of_urls_is_found_at_each_place_of_a_longer_text() {
 fn as_much_is_left_as_the_longest_way_to_write_a_value_takes() {
     let value = "0123456789abcdef";
     let secrets = store(value);
-    let hex = value.bytes().map(|byte| format!("{byte:02x}")).collect::<String>();
-    let escaped = hex.bytes().map(|byte| format!("&#x{byte:08x};")).collect::<String>();
+    let hex = value.bytes().fold(String::new(), |hex, byte| hex + &format!("{byte:02x}"));
+    let escaped = hex.bytes().fold(String::new(), |escaped, byte| escaped + &format!("&#x{byte:08x};"));
     assert_eq!(redacted(value, &escaped).as_deref(), Some("[secret KEY]"));
     let text = format!("{}{escaped}", "x".repeat(500));
     for arrived in 500..text.len() {

@@ -171,7 +171,8 @@ impl Interpreter {
         let is_call = matches!(self.node(key.0).action, Action::Call { .. });
         let is_unsure = problem.may_have_happened || problem.class == ProblemClass::Uncertain;
         let live = self.nodes[key.0].running.as_ref().and_then(|running| running.live.get(&key.1));
-        if !is_unsure && !(is_call && live.is_some_and(|item| item.may_have_happened)) {
+        let is_unsure = is_unsure || (is_call && live.is_some_and(|item| item.may_have_happened));
+        if !is_unsure {
             return;
         }
         let keys = self.keys_to_undo(key);

@@ -23,10 +23,9 @@ pub(super) fn read_compensation<'a>(
     templates: &mut TemplateReader<'a>,
     list: &mut List,
 ) -> Option<Compensation> {
-    if let Some(clash) = within_named(step, templates.in_file) {
+    if let Some(span) = within_named(step, undo, templates.in_file) {
         let message =
             format!("`{}` has a step `{COMPENSATE}` within it, which is the name of what undoes it", step.id.value);
-        let span = clash.unwrap_or(undo.id.span);
         templates.problems.push(Diagnostic::new("duplicate-id", message, span).hint("give the step within another id"));
     }
     let before = templates.take_dependencies();
@@ -66,14 +65,14 @@ pub(super) fn read_compensation<'a>(
 }
 
 /// Whether a step right within another has the id of what undoes that one: their idempotency keys
-/// would be the same. `Some(None)` if it stands in another file.
-fn within_named(step: &Step, in_file: InFile<'_>) -> Option<Option<Span>> {
+/// would be the same. Returns its place, or that of the compensation if it stands in another file.
+fn within_named(step: &Step, undo: &Step, in_file: InFile<'_>) -> Option<Span> {
     let is_named = |step: &&Step| step.id.value == COMPENSATE;
     let here = model::blocks(&step.action).flat_map(|block| &block.steps).find(is_named);
-    here.map(|step| Some(step.id.span)).or_else(|| {
+    here.map(|step| step.id.span).or_else(|| {
         let model::Action::Workflow { file } = &step.action else { return None };
         let workflow = in_file.child(&file.value)?.1.workflow.as_ref()?;
-        workflow.steps.iter().any(|step| is_named(&step)).then_some(None)
+        workflow.steps.iter().any(|step| is_named(&step)).then_some(undo.id.span)
     })
 }
 

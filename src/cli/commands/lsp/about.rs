@@ -40,7 +40,7 @@ fn named<'a>(document: &Document, byte: usize, root: &'a Node) -> Option<Named<'
         };
     }
     let shapes = cursor::shapes(document.shape(), &cursor.path);
-    let is_step = |shape: &&Shape| match shape {
+    let is_step = |shape: &Shape| match shape {
         Shape::StepIds | Shape::Name | Shape::StepPath => !cursor.is_key,
         Shape::StepPaths(_) => cursor.is_key,
         _ => false,

@@ -22,7 +22,9 @@ pub(super) fn xml(results: &[SuiteResult], refused: &[(PathBuf, UserError)]) -> 
     for result in results {
         suite(&mut out, result);
     }
-    refused.iter().for_each(|(file, error)| unread(&mut out, file, error));
+    for (file, error) in refused {
+        unread(&mut out, file, error);
+    }
     out.push_str("</testsuites>\n");
     out
 }
