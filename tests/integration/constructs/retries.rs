@@ -105,12 +105,12 @@ steps: [{ id: add, repeat: { max: 3 }, call: shop, with: [ add, "${ .turn }" ] }
     assert_ne!(then[1].0, first[1].0);
 }
 
-const NOT_UNDONE: &str = r#"
+const NOT_UNDONE: &str = r"
 steps:
   - { id: pay, call: shop, with: [ pay ], compensate: { call: shop, with: [ refund ], retry: { max: 0 } } }
   - { id: ship, call: shop, with: [ ship ], compensate: { call: shop, with: [ stop ] } }
   - { id: bad, needs: [ pay, ship ], call: shop, with: [ bad ] }
-"#;
+";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_step_that_could_not_be_undone_is_taken_over() {
@@ -119,7 +119,7 @@ async fn a_step_that_could_not_be_undone_is_taken_over() {
     assert_eq!(asked, [r#"["ship"]"#, r#"["bad"]"#]);
 }
 
-const CHAIN_UNDONE: &str = r#"
+const CHAIN_UNDONE: &str = r"
 steps:
   - id: group
     steps:
@@ -129,7 +129,7 @@ steps:
       - { id: aside, call: shop, with: [ aside ] }
       - { id: nest, steps: [{ id: leaf, call: shop, with: [ leaf ], compensate: { call: shop, with: [ fall ] } }] }
   - { id: bad, needs: group, call: shop, with: [ bad ] }
-"#;
+";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_that_depends_on_what_was_undone_within_a_step_runs_again() {
@@ -151,10 +151,10 @@ async fn what_is_taken_over_is_undone_if_the_retry_fails() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn steps_after_the_others_have_keys_of_their_own_in_a_retry() {
-    let text = r#"
+    let text = r"
 steps: [{ id: bad, call: shop, with: [ bad ] }]
 on: { failure: [{ id: tell, call: shop, with: [ tell ] }], always: [{ id: close, call: shop, with: [ close ] }] }
-"#;
+";
     let broken: [&[&str]; 2] = [&[r#"["bad"]"#]; 2];
     let [first, then] = keys_of_all(text, broken).await;
     assert_eq!((first.len(), then.len()), (3, 3));
