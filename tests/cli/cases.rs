@@ -53,9 +53,7 @@ cases:
     answers: [ { call: http, step: ask, answer: {} } ]
     expect: { problem: { cause: http-timed-out } }
 ";
-    let cases =
-        cases.replace("answers: [ { call: http, step: ask, after: 5s", "answers: [ { call: http, step: ask, after: 5s");
-    let folder = folder(&[("flow.yaml", flow), ("flow.test.yaml", &cases)]);
+    let folder = folder(&[("flow.yaml", flow), ("flow.test.yaml", cases)]);
     let output = test_in(folder.path(), &["--trace"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{text}");
