@@ -21,7 +21,8 @@ pub enum Event {
     Message(Box<Message>),
     /// A linked or monitored process has ended.
     Exited(Box<Exit>),
-    /// End within the grace period; after it the host ends the process.
+    /// End within the grace period; after it the host ends the process. The root of a run gets it
+    /// once more if the grace was over before a host was back: it begins anew.
     Cancel {
         /// Why, for people.
         reason: Arc<str>,
