@@ -15,8 +15,8 @@ use crate::workflow::interpreter::{
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// The label of a run that retries one in which something was undone: the id of that one. What the
-/// two do again has the same keys, and would be taken for done by a third.
+/// The label of a run that retries one in which something was undone: the id of that one. By it the
+/// retry is found before there is a second one, which would use the same keys.
 pub(super) const RETRIES: &str = "retries";
 
 /// How a run is replayed.
@@ -62,7 +62,7 @@ pub struct RetryOptions {
     pub substituted: bool,
     /// Whether new idempotency keys are used in place of those of the run.
     pub new_keys: bool,
-    /// What somebody found out about steps that may be undone.
+    /// What the operator found out about steps that may be undone.
     pub undone: Undone,
 }
 

@@ -1,4 +1,4 @@
-//! `wfhost.lock`: what the workflows of a folder consist of, as somebody accepted it.
+//! `wfhost.lock`: what the workflows of a folder consist of, as last accepted.
 //!
 //! Beside a workflow file there may be a lock. It has the digest of each component, script, folder
 //! and other workflow file that the workflow consists of. While a workflow is loaded, each of them

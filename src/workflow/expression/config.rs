@@ -1,7 +1,7 @@
 //! The limits of the expression engine.
 
-/// Warm instances on a machine of few processors: the filters of some large workflows. A run of
-/// more compiles each of them anew each time, which takes ten times as long. Arbitrary: 64 MiB.
+/// Warm instances on a machine of few processors: the filters of some large workflows. With more
+/// filters in turn, each is compiled anew each time. Arbitrary: at most 64 MiB.
 const WARM_INSTANCES: usize = 16;
 
 /// The limits of the engine. The defaults suit a host that runs untrusted workflows.

@@ -18,7 +18,7 @@
 use super::blocks::{AfterBlock, ROOT};
 use super::outcome::problem_value;
 use super::timers::TimerKind;
-use super::undo::UndoReport;
+use super::undo::{Undo, UndoReport};
 use super::{Interpreter, ItemKey, kind};
 use crate::process::{Context, Json, Micros, Payload, Problem, ProblemClass, Status as StepStatus};
 use crate::workflow::model::Occasion;
@@ -103,11 +103,7 @@ impl Interpreter {
                         self.after.place = Some(place);
                         return true;
                     }
-                    Err((undo, problem)) => {
-                        self.note_undone(&undo, false);
-                        self.after.report.add(&undo, Err(&problem), false);
-                        self.keep_not_undone(undo, false);
-                    }
+                    Err((undo, problem)) => self.left_undone(undo, &problem, false),
                 }
             }
             if !self.after.report.is_empty() {
@@ -132,16 +128,15 @@ impl Interpreter {
         let failed: Vec<usize> = self.failed_nodes(place).collect();
         let first = failed.first().map(|index| self.origin_of(*index).0);
         let problems: Vec<Problem> = failed.iter().map(|index| self.failure_of(*index)).collect();
-        let has_acted = first.is_some() && self.nodes_in(place).any(|index| self.nodes[index].may_have_acted());
+        let has_acted = first.is_some() && self.has_acted(place);
         self.report_ended(context, place, true);
         self.after.place = None;
         match self.remove_block(place).after {
             Some(AfterBlock::Undo(mut undo, seen)) => {
-                self.note_undone(&undo, first.is_none());
-                self.after.report.add(&undo, first.as_ref().map_or(Ok(()), Err), has_acted);
-                if first.is_some() {
-                    undo.seen = Ok(seen);
-                    self.keep_not_undone(*undo, has_acted);
+                undo.seen = Ok(seen);
+                match first {
+                    None => self.was_undone(&undo),
+                    Some(problem) => self.left_undone(*undo, &problem, has_acted),
                 }
             }
             _ => {
@@ -184,9 +179,7 @@ impl Interpreter {
         if matches!(self.after.result, Some(Err(_))) {
             self.leave_undo();
             while let Some(undo) = self.undos.pop() {
-                self.note_undone(&undo, false);
-                self.after.report.add(&undo, Err(&no_time()), false);
-                self.keep_not_undone(undo, false);
+                self.left_undone(undo, &no_time(), false);
             }
         }
         Some(self.end_after(context))
@@ -195,13 +188,29 @@ impl Interpreter {
     /// Leaves the compensation that runs as it is.
     pub(super) fn leave_undo(&mut self) {
         let Some(place) = self.after.place.take() else { return };
-        let has_acted = self.nodes_in(place).any(|index| self.nodes[index].may_have_acted());
+        let has_acted = self.has_acted(place);
         let Some(AfterBlock::Undo(mut undo, seen)) = self.remove_block(place).after else { return };
-        self.note_undone(&undo, false);
-        let class = if has_acted { ProblemClass::Uncertain } else { ProblemClass::Definite };
-        self.after.report.add(&undo, Err(&no_time().with_class(class)), has_acted);
         undo.seen = Ok(seen);
-        self.keep_not_undone(*undo, has_acted);
+        let class = if has_acted { ProblemClass::Uncertain } else { ProblemClass::Definite };
+        self.left_undone(*undo, &no_time().with_class(class), has_acted);
+    }
+
+    /// Whether a compensation that did not succeed has done something, or may have.
+    fn has_acted(&self, place: usize) -> bool {
+        self.nodes_in(place).any(|index| self.nodes[index].may_have_acted())
+    }
+
+    /// Notes a success that was undone.
+    fn was_undone(&mut self, undo: &Undo) {
+        self.note_undone(undo, true);
+        self.after.report.add(undo, Ok(()), false);
+    }
+
+    /// Notes a success that was not undone, and whether it may be all the same.
+    fn left_undone(&mut self, undo: Undo, problem: &Problem, has_acted: bool) {
+        self.note_undone(&undo, false);
+        self.after.report.add(&undo, Err(problem), has_acted);
+        self.keep_not_undone(undo, has_acted);
     }
 
     /// The final status, when all that follows the steps has ended.

@@ -75,7 +75,7 @@ pub struct RepeatOptions<'a> {
     pub substituted: bool,
     /// Whether no idempotency key of the former run is used again.
     pub new_keys: bool,
-    /// What somebody found out about steps that may be undone.
+    /// What the operator found out about steps that may be undone.
     pub undone: &'a Undone,
 }
 

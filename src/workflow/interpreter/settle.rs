@@ -223,7 +223,7 @@ impl Interpreter {
     /// have happened.
     pub(super) fn save_key_number(&mut self, (index, number): ItemKey, item: Option<&Item>) {
         if let Some(item) = item {
-            self.nodes[index].ended_items.record(number, item, item.may_have_happened);
+            self.nodes[index].ended_items.again.record(number, item, item.may_have_happened);
             self.keep_number(index, number, item.turn, item.known_failures);
         }
     }

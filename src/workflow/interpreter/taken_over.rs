@@ -69,6 +69,44 @@ impl PriorStep {
         self.items.remove(&item);
     }
 
+    /// The numbers in the keys alone, and which calls under them may have happened.
+    fn keys(&self) -> Self {
+        Self {
+            numbers: self.numbers.clone(),
+            doubtful: self.doubtful.clone(),
+            all_doubtful: self.all_doubtful,
+            turns: self.turns.clone(),
+            turns_happened: self.turns_happened.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Records what a further attempt of an item needs: the number in its keys, and whether a call
+    /// under that may have happened.
+    pub(super) fn record(&mut self, number: usize, item: &Item, is_doubtful: bool) {
+        self.record_number(number, item.turn, item.known_failures);
+        if item.turn > 0 {
+            raise(&mut self.turns_happened, number, item.turn + u32::from(is_doubtful));
+        } else if is_doubtful {
+            self.doubtful.insert(number);
+        }
+    }
+
+    /// Records the number in the keys of a turn.
+    pub(super) fn record_number(&mut self, item: usize, turn: u32, number: u32) {
+        if number == 0 {
+            return;
+        }
+        if turn == 0 {
+            self.numbers.insert(item, number);
+            return;
+        }
+        let turns = self.turns.entry(item).or_default();
+        if turns.len() < TURNS_RECORDED_MAX || turns.contains_key(&turn) {
+            turns.insert(turn, number);
+        }
+    }
+
     /// Lets a turn of an item that was undone have new keys.
     pub(super) fn undo(&mut self, item: usize, turn: u32, number: u32) {
         if turn > 0 {
@@ -183,11 +221,7 @@ impl Interpreter {
         for index in self.nodes_in(place) {
             let Some(prior) = steps.get(&*self.node(index).id) else { continue };
             let state = &mut self.nodes[index];
-            state.ended_items.numbers.clone_from(&prior.numbers);
-            state.ended_items.doubtful.clone_from(&prior.doubtful);
-            state.ended_items.turns.clone_from(&prior.turns);
-            state.ended_items.turns_happened.clone_from(&prior.turns_happened);
-            state.ended_items.all_doubtful = prior.all_doubtful;
+            state.ended_items.again = prior.keys();
             state.taken_over = prior.succeeded || prior.skipped;
             if prior.succeeded {
                 let items = state.node.for_each.is_some();
@@ -258,7 +292,7 @@ impl Interpreter {
         let size = all.values().fold(Size::default(), |size, prior| size + Size::of(&prior.output));
         // Without room for them they are run again.
         if self.retain(index, size).is_ok() {
-            self.nodes[index].ended_items.within.insert(item, all);
+            self.nodes[index].ended_items.again.within.insert(item, all);
         }
     }
 
@@ -271,7 +305,7 @@ impl Interpreter {
 
     /// The number in the first idempotency key of an item's turn.
     pub(super) fn prior_number(&self, (index, item): ItemKey, turn: u32) -> u32 {
-        let ended = &self.nodes[index].ended_items;
+        let ended = &self.nodes[index].ended_items.again;
         let number = match turn {
             0 => ended.numbers.get(&item),
             turn => ended.turns.get(&item).and_then(|turns| turns.get(&turn)),
@@ -281,7 +315,7 @@ impl Interpreter {
 
     /// Returns whether a call under that key may have happened in a run that this one repeats.
     pub(super) fn prior_doubt(&self, (index, item): ItemKey, turn: u32) -> bool {
-        let ended = &self.nodes[index].ended_items;
+        let ended = &self.nodes[index].ended_items.again;
         let happened = ended.turns_happened.get(&item).is_some_and(|turns| turn < *turns);
         ended.all_doubtful || happened || (turn == 0 && ended.doubtful.contains(&item))
     }
@@ -298,61 +332,11 @@ pub(super) struct EndedItems {
     succeeded: BTreeSet<usize>,
     /// Their results, if the node has no output.
     results: BTreeMap<usize, Value>,
-    /// The numbers in the idempotency keys of further attempts, if not 0.
-    numbers: BTreeMap<usize, u32>,
-    /// Items whose call under the key with that number may have happened.
-    doubtful: BTreeSet<usize>,
-    /// Whether that applies to every item.
-    all_doubtful: bool,
-    /// The numbers in the keys of the turns of items, after the first, if not 0.
-    turns: BTreeMap<usize, BTreeMap<u32, u32>>,
-    /// How many turns of an item may have happened, if there was more than one.
-    turns_happened: BTreeMap<usize, u32>,
-    /// The results of the steps within items that have not succeeded, or can be undone.
-    pub(super) within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
+    /// What a further run needs of those that it runs again: the numbers in their keys, and the
+    /// results of the steps within items that have not succeeded, or can be undone.
+    pub(super) again: PriorStep,
     /// Those within other items, in a rebuild for a run whose workflow may be another one.
     succeeded_within: BTreeMap<usize, BTreeMap<String, PriorStep>>,
-}
-
-impl EndedItems {
-    /// Records what a further attempt of an item needs: the number in its keys, and whether a call
-    /// under that may have happened.
-    pub(super) fn record(&mut self, number: usize, item: &Item, is_doubtful: bool) {
-        self.record_number(number, item.turn, item.known_failures);
-        if item.turn > 0 {
-            raise(&mut self.turns_happened, number, item.turn + u32::from(is_doubtful));
-        } else if is_doubtful {
-            self.doubtful.insert(number);
-        }
-    }
-
-    /// Records the number in the keys of a turn.
-    pub(super) fn record_number(&mut self, item: usize, turn: u32, number: u32) {
-        if number == 0 {
-            return;
-        }
-        if turn == 0 {
-            self.numbers.insert(item, number);
-            return;
-        }
-        let turns = self.turns.entry(item).or_default();
-        if turns.len() < TURNS_RECORDED_MAX || turns.contains_key(&turn) {
-            turns.insert(turn, number);
-        }
-    }
-
-    /// Lets a turn of an item that was undone have new keys.
-    pub(super) fn undo(&mut self, item: usize, turn: u32, number: u32) {
-        if turn > 0 {
-            raise(self.turns.entry(item).or_default(), turn, number + 1);
-            self.turns_happened.entry(item).and_modify(|turns| *turns = (*turns).min(turn));
-        } else {
-            raise(&mut self.numbers, item, number + 1);
-            self.doubtful.remove(&item);
-            self.turns_happened.remove(&item);
-            self.within.remove(&item);
-        }
-    }
 }
 
 impl NodeState {
@@ -380,6 +364,7 @@ impl NodeState {
                 attempts: self.attempts,
                 within: self.within(),
                 doubtful: BTreeSet::new(),
+                all_doubtful: false,
                 turns_happened: BTreeMap::new(),
                 ..self.keys()
             },
@@ -394,7 +379,6 @@ impl NodeState {
         PriorStep {
             total: (!items.is_empty() || !within.is_empty()).then_some(self.total_known()),
             items,
-            all_doubtful: self.ended_items.all_doubtful,
             within,
             ..self.keys()
         }
@@ -419,7 +403,7 @@ impl NodeState {
     /// The results of the steps within items that have not succeeded, those of an earlier run too.
     fn within(&self) -> BTreeMap<usize, BTreeMap<String, PriorStep>> {
         let mut all = self.prior.as_ref().map(|prior| prior.within.clone()).unwrap_or_default();
-        all.extend(self.ended_items.within.iter().map(|(item, steps)| (*item, steps.clone())));
+        all.extend(self.ended_items.again.within.iter().map(|(item, steps)| (*item, steps.clone())));
         all
     }
 
@@ -429,7 +413,7 @@ impl NodeState {
         let mut keys = self.keys();
         keys.doubtful.extend(self.results().into_keys());
         PriorStep {
-            all_doubtful: self.ended_items.all_doubtful || self.status == Status::Succeeded,
+            all_doubtful: keys.all_doubtful || self.status == Status::Succeeded,
             within: anew(self.within()),
             ..keys
         }
@@ -463,18 +447,10 @@ impl NodeState {
 
     /// The numbers in the keys of further attempts, those at items that have not ended included.
     fn keys(&self) -> PriorStep {
-        let ended = &self.ended_items;
-        let mut all = EndedItems {
-            numbers: ended.numbers.clone(),
-            doubtful: ended.doubtful.clone(),
-            turns: ended.turns.clone(),
-            turns_happened: ended.turns_happened.clone(),
-            ..EndedItems::default()
-        };
+        let mut all = self.ended_items.again.keys();
         for (number, item) in self.running.iter().flat_map(|running| &running.live) {
             all.record(*number, item, item.is_doubtful());
         }
-        let EndedItems { numbers, doubtful, turns, turns_happened, .. } = all;
-        PriorStep { numbers, doubtful, turns, turns_happened, ..PriorStep::default() }
+        all
     }
 }

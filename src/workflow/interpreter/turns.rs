@@ -60,7 +60,7 @@ impl Interpreter {
 
     fn next_turn(&mut self, now: Timestamp, key: ItemKey, repeat: &Repeat) {
         let (turn, number) = (self.item(key).turn, self.item(key).known_failures);
-        self.nodes[key.0].ended_items.record_number(key.1, turn, number);
+        self.nodes[key.0].ended_items.again.record_number(key.1, turn, number);
         self.keep_number(key.0, key.1, turn, number);
         let number = self.prior_number(key, turn + 1);
         let item = self.item(key);

@@ -302,9 +302,9 @@ impl Interpreter {
         let state = &mut self.nodes[index];
         state.undone.insert(level.item);
         if below.is_empty() {
-            state.ended_items.undo(level.item, level.turn, level.number);
+            state.ended_items.again.undo(level.item, level.turn, level.number);
         } else if level.turn == 0 {
-            let steps = state.ended_items.within.entry(level.item).or_default();
+            let steps = state.ended_items.again.within.entry(level.item).or_default();
             let blocks = self.plan.blocks_of(&state.node.action).collect();
             undo_within((&self.plan, blocks), steps, below, is_undone);
         }

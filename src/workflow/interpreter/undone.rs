@@ -156,7 +156,7 @@ impl Interpreter {
         all
     }
 
-    /// Takes account of what somebody found out about compensations that failed after they acted.
+    /// Takes account of what the operator found out about compensations that acted and failed.
     pub(super) fn settle_undone(&mut self, told: &Undone) -> Result<(), RepeatError> {
         // The host ended the run while this one was undone.
         self.leave_undo();
