@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// The label of a run that retries one in which something was undone: the id of that one. By it the
 /// retry is found before there is a second one, which would use the same keys.
-pub(super) const RETRIES: &str = "retries";
+pub(super) const RETRIES: &str = "wfhost.retries";
 
 /// How a run is replayed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
