@@ -76,7 +76,7 @@ mod signals;
 mod state;
 mod taken_over;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod timers;
 mod turns;
 mod undo;

@@ -168,6 +168,7 @@ impl Interpreter {
     /// Ends an item that failed for good.
     pub(super) fn failed(&mut self, (index, item): ItemKey, attempt: u32, mut problem: Problem) {
         self.may_be_done((index, item), &problem);
+        self.forget_last((index, item));
         let goes_on = self.node(index).continue_on_error;
         let running = self.running(index);
         let item_number = running.items.is_some().then_some(item);

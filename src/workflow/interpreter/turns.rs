@@ -18,8 +18,10 @@ impl Interpreter {
         let node = Arc::clone(self.node(key.0));
         let Some(repeat) = &node.repeat else { return self.succeeded(key, value) };
         let former = std::mem::replace(&mut self.running(key.0).results[key.1], value);
-        self.release(key.0, Size::of(&former));
         let (attempt, turn) = (self.item(key).attempt, self.item(key).turn);
+        if turn > 0 {
+            self.release(key.0, Size::of(&former));
+        }
         let outcome = self.goes_on(key, repeat, turn);
         if node.compensate.is_some() && outcome != Ok(false) {
             // This turn has succeeded, however the item ends.
@@ -100,6 +102,14 @@ impl Interpreter {
     pub(super) fn cut_off(&mut self, key: ItemKey) {
         let ended = self.running(key.0).live.remove(&key.1);
         self.save_key_number(key, ended.as_ref());
+    }
+
+    /// Forgets the result of the turn before one that failed.
+    pub(super) fn forget_last(&mut self, (index, item): ItemKey) {
+        let last = std::mem::take(&mut self.running(index).results[item]);
+        if !last.is_null() {
+            self.release(index, Size::of(&last));
+        }
     }
 
     /// No longer counts what a node made the run retain.

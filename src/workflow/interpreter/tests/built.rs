@@ -1,14 +1,13 @@
 //! Drawn workflows have one plan, whether they are a file or written in Rust.
 
-use super::drawn::{Draw, Kind, Step as Drawn, child};
+use super::drawn::{CacheKey, Draw, HANDLER, Kind, Step as Drawn, texts};
 use super::*;
-use crate::workflow::builder::{Case, Definition, Repeat, Retry, Step, When, expr};
+use crate::workflow::builder::{Cache, Case, Definition, Repeat, Retry, Signal, Step, When, expr};
 use crate::workflow::plan::{Environment, Handlers, ResolvedComponent, Unusable};
-use serde_json::json;
 use std::time::Duration;
 
 /// The file that the others run as a workflow.
-struct Child;
+struct Child(String);
 
 impl Environment for Child {
     fn component(&self, _: &str) -> Result<ResolvedComponent, Unusable> {
@@ -16,9 +15,7 @@ impl Environment for Child {
     }
 
     fn workflow(&self, path: &str) -> Result<Source, Unusable> {
-        let steps = child();
-        let steps: Value = steps.iter().map(|step| step.to_json(&steps)).collect();
-        Ok(Source::new(path, &json!({ "steps": steps }).to_string()))
+        Ok(Source::new(path, &self.0))
     }
 
     fn handlers(&self) -> Option<&dyn Handlers> {
@@ -26,8 +23,9 @@ impl Environment for Child {
     }
 }
 
-fn planned(text: &str) -> String {
-    load(&Source::new("drawn.yaml", text), &jq(), &Child).unwrap_or_else(|problems| panic!("{problems}")).to_json()
+fn planned(text: &str, child: &str) -> String {
+    let files = Child(child.to_owned());
+    load(&Source::new("drawn.yaml", text), &jq(), &files).unwrap_or_else(|problems| panic!("{problems}")).to_json()
 }
 
 fn list(steps: &[Drawn]) -> Vec<(&str, Step)> {
@@ -45,10 +43,11 @@ fn action(step: &Drawn, beside: &[Drawn]) -> Step {
                 step.needs.iter().map(|need| format!(".steps.{}.output", beside[*need].id)).collect();
             let item = if step.items.is_some() { ".item" } else { "null" };
             let turn = if step.turns.is_some() { ".turn" } else { "null" };
-            Step::call("kv").with(expr(format!("[[{}], {item}, {turn}]", needs.join(", "))))
+            Step::call(step.handler()).with(expr(format!("[[{}], {item}, {turn}]", needs.join(", "))))
         }
         Kind::Set(value) => Step::set(value),
         Kind::Wait => Step::wait(Duration::from_secs(1)),
+        Kind::Signal => Step::wait(Signal::named(step.id.as_str())),
         Kind::Group(inner) => {
             inner.iter().fold(Step::group(list(inner)), |group, step| group.output(&step.id, output(&step.id)))
         }
@@ -89,12 +88,18 @@ fn built(step: &Drawn, beside: &[Drawn]) -> Step {
     if let Some(turns) = step.turns {
         built = built.repeat(Repeat::times(turns));
     }
+    match step.cache {
+        Some(CacheKey::Input) => built = built.cache(Cache::ttl(Duration::from_hours(9))),
+        Some(CacheKey::Item) if step.items.is_some() => built = built.cache(Cache::key(expr(".item"))),
+        Some(CacheKey::Item) => built = built.cache(Cache::key("always")),
+        None => {}
+    }
     if step.continue_on_error {
         built = built.continue_on_error();
     }
     if step.compensate {
         let item = if step.items.is_some() { ".item" } else { "null" };
-        let undo = Step::call("kv").with(expr(format!("[.output, {item}]"))).retry(Retry::times(1));
+        let undo = Step::call(HANDLER).with(expr(format!("[.output, {item}]"))).retry(Retry::times(1));
         built = built.compensate(undo);
     }
     built
@@ -103,15 +108,22 @@ fn built(step: &Drawn, beside: &[Drawn]) -> Step {
 #[test]
 fn drawn_workflows_have_the_plan_of_their_files() {
     for seed in 0..100 {
-        let steps = Draw::new(seed).list(0);
-        let file = json!({
-            "name": "drawn",
-            "steps": steps.iter().map(|step| step.to_json(&steps)).collect::<Value>(),
-            "outputs": { "first": format!("${{ .steps.{}.output }}", steps[0].id) },
-        });
+        let flow = Draw::new(seed).flow();
+        let (file, child) = texts(&flow);
         let start = Definition::new("drawn");
-        let definition = list(&steps).into_iter().fold(start, |all, (id, step)| all.step(id, step));
-        let definition = definition.output("first", output(&steps[0].id));
-        assert_eq!(planned(&definition.to_string()), planned(&file.to_string()), "seed {seed}:\n{definition}");
+        let mut definition = list(&flow.steps).into_iter().fold(start, |all, (id, step)| all.step(id, step));
+        for step in &flow.steps {
+            definition = definition.output(&step.id, expr(format!(".steps.{} | [.status, .output]", step.id)));
+        }
+        for (occasion, steps) in &flow.on {
+            for (id, step) in list(steps) {
+                definition = match *occasion {
+                    "failure" => definition.on_failure(id, step),
+                    "cancel" => definition.on_cancel(id, step),
+                    _ => definition.on_always(id, step),
+                };
+            }
+        }
+        assert_eq!(planned(&definition.to_string(), &child), planned(&file, &child), "seed {seed}:\n{definition}");
     }
 }

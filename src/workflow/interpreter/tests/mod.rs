@@ -6,10 +6,11 @@ mod blocks;
 mod bounds;
 mod built;
 mod children;
-mod drawn;
+pub(crate) mod drawn;
 mod failures;
 mod properties;
-mod reference;
+mod random;
+pub(crate) mod reference;
 mod retry;
 mod rules;
 mod signals;
@@ -48,6 +49,8 @@ pub(super) struct Ask {
     pub(super) scope: String,
     pub(super) grants: Grants,
     pub(super) limits: Arc<Limits>,
+    /// What its outcome is kept under in the cache.
+    pub(super) cache: Option<Arc<str>>,
     is_spawn: bool,
 }
 
@@ -211,6 +214,7 @@ impl World {
                     scope: placement.scope.to_string(),
                     grants: placement.grants.clone().unwrap(),
                     limits: placement.limits.clone().unwrap(),
+                    cache: None,
                     is_spawn: true,
                 });
                 self.asked.push(self.pending.last().unwrap().clone());
@@ -225,6 +229,7 @@ impl World {
                     scope: format!("signal {}", names_of(&value(&call.args))),
                     grants: Grants::default(),
                     limits: Arc::default(),
+                    cache: None,
                     is_spawn: false,
                 });
                 self.asked.push(self.pending.last().unwrap().clone());
@@ -238,8 +243,9 @@ impl World {
                     entry: String::new(),
                     input: value(&call.args),
                     scope: placement.scope.to_string(),
-                    grants: placement.grants.clone().unwrap(),
-                    limits: placement.limits.clone().unwrap(),
+                    grants: placement.grants.clone().unwrap_or_default(),
+                    limits: placement.limits.clone().unwrap_or_default(),
+                    cache: placement.cache.as_ref().map(|cache| Arc::clone(&cache.key)),
                     is_spawn: false,
                 });
                 self.asked.push(self.pending.last().unwrap().clone());

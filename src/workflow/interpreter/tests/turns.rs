@@ -88,3 +88,18 @@ steps:
     let world = world.run(|_| panic!("nothing is asked"), |_| 0);
     assert_eq!(world.problem().kind, crate::process::problem::kind::CANCELLED);
 }
+
+#[test]
+fn the_result_of_an_item_that_fails_in_a_later_turn_is_null() {
+    let yaml = "
+steps:
+  - { id: each, for-each: [ 1, 2 ], continue-on-error: true, repeat: { max: 2 }, call: shop, with: '${ [.item, .turn] }' }
+  - { id: many, for-each: [ 3 ], continue-on-error: true, repeat: { until: '${ false }', max: 2 }, call: shop, with: '${ [.item, .turn] }' }
+outputs: { each: '${ .steps.each.output }', many: '${ .steps.many.output }' }";
+    let world = run(yaml, json!({}), |ask| match &*ask.scope {
+        "each/1/0" => ok(json!("first")),
+        "each/1.1/0" => fails("broken", ProblemClass::Definite),
+        _ => ok(ask.input.clone()),
+    });
+    assert_eq!(world.output(), json!({ "each": [[1, 1], null], "many": [null] }));
+}

@@ -1,0 +1,203 @@
+//! Workflows that are drawn, in any order of answers, beside the [reference](super::reference).
+
+use super::drawn::{Draw, Flow, Kind, Step, body_of, child, texts};
+use super::reference::{Reference, outcome};
+use super::*;
+use crate::process::handler::CACHE;
+use crate::workflow::plan::{Environment, Handlers, ResolvedComponent, Unusable};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The file that runs as a step of others.
+struct Files(String);
+
+impl Environment for Files {
+    fn component(&self, _: &str) -> Result<ResolvedComponent, Unusable> {
+        Ok(ResolvedComponent::default())
+    }
+
+    fn workflow(&self, path: &str) -> Result<Source, Unusable> {
+        Ok(Source::new(path, &self.0))
+    }
+
+    fn handlers(&self) -> Option<&dyn Handlers> {
+        None
+    }
+}
+
+fn plan_of(flow: &Flow) -> Plan {
+    let (text, child) = texts(flow);
+    match load(&Source::new("drawn.yaml", &text), &jq(), &Files(child)) {
+        Ok(plan) => plan,
+        Err(problems) => panic!("{problems:?}\n{text}"),
+    }
+}
+
+/// The servers, and the cache of steps.
+#[derive(Default)]
+struct Servers {
+    /// How often a call of each scope was made.
+    times: BTreeMap<String, u32>,
+    cache: BTreeMap<String, Value>,
+}
+
+impl Servers {
+    /// The answer to a call, by its scope and by how often it was made.
+    fn answer(&mut self, ask: &Ask) -> Answer {
+        if ask.what == crate::run::SIGNAL {
+            return Ok(Payload::json(&body_of(ask.input["name"].as_str().unwrap())));
+        }
+        if ask.what == CACHE {
+            let found = self.cache.get(ask.input["key"].as_str().unwrap());
+            let found = found.map(|output| json!({ "from": { "run": "r0", "at": 1 }, "output": output }));
+            return Ok(Payload::json(&found));
+        }
+        let time = self.times.entry(ask.scope.clone()).or_default();
+        let outcome = outcome(&ask.scope, *time);
+        *time += 1;
+        if let (Ok(value), Some(key)) = (&outcome, &ask.cache) {
+            self.cache.insert(key.to_string(), value.clone());
+        }
+        outcome
+            .map(|value| Payload::json(&value))
+            .map_err(|class| Arc::new(Problem::new("drawn", "It was drawn").with_class(class)))
+    }
+}
+
+/// The calls that reach servers.
+fn calls(world: &World) -> BTreeSet<(String, u32, String)> {
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
+    let call = |ask: &Ask| {
+        let time = times.entry(ask.scope.clone()).or_default();
+        *time += 1;
+        (ask.scope.clone(), *time - 1, ask.input.to_string())
+    };
+    world.asked.iter().filter(|ask| ask.what != crate::run::SIGNAL && ask.what != CACHE).map(call).collect()
+}
+
+/// The steps below `on` that failed, by the problem of the run.
+fn failed_after(data: &Value) -> BTreeSet<String> {
+    let others = data["on"].as_array().into_iter().flatten().map(|problem| &problem["data"]["step"]);
+    let paths = others.chain([&data["step"]]).filter_map(Value::as_str).filter(|path| path.starts_with("on."));
+    paths.map(|path| path.split(['.', '[']).take(3).collect::<Vec<_>>().join(".")).collect()
+}
+
+fn compare(seed: u64, order: impl FnMut(usize) -> usize) {
+    let flow = Draw::new(seed).flow();
+    let reference = Reference::run(&flow);
+    let mut servers = Servers::default();
+    let world = World::of(plan_of(&flow), json!({}));
+    let world = world.run(|ask| Reply::Now(servers.answer(ask)), order);
+    let expected: Vec<_> = reference.calls.difference(&calls(&world)).cloned().collect();
+    let extra: Vec<_> = calls(&world).difference(&reference.calls).cloned().collect();
+    assert!(
+        expected.is_empty() && extra.is_empty(),
+        "seed {seed}: not made {expected:?}, not expected {extra:?}\n{flow:#?}"
+    );
+    for (step, ended) in flow.steps.iter().zip(&reference.ended) {
+        assert_eq!(world.status(&step.id), ended.status, "seed {seed}: {}\n{flow:#?}", step.id);
+    }
+    if !reference.is_failed && reference.failed_after.is_empty() {
+        assert_eq!(world.output(), reference.outputs(&flow), "seed {seed}\n{flow:#?}");
+        return;
+    }
+    let data = world.data();
+    assert_eq!(failed_after(&data), reference.failed_after, "seed {seed}\n{flow:#?}");
+    if reference.is_failed {
+        assert_eq!(data["failed"], json!(reference.failed(&flow)), "seed {seed}\n{flow:#?}");
+    }
+}
+
+fn seeds() -> u64 {
+    std::env::var("WFHOST_GRAPHS").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
+}
+
+#[test]
+fn random_workflows_do_what_the_rules_say_in_any_order_of_answers() {
+    let only = std::env::var("WFHOST_GRAPH").ok().and_then(|text| text.parse().ok());
+    for seed in only.map_or(0..seeds(), |seed| seed..seed + 1) {
+        compare(seed, |_| 0);
+        let mut draw = Draw::new(seed ^ 0xabcd);
+        compare(seed, |open| draw.below(open));
+    }
+}
+
+/// The scopes below which something was undone in a run that was cancelled after some answers, and
+/// the scopes of successes that had to be.
+fn cancelled(seed: u64, after: usize) {
+    let flow = Draw::new(seed).flow();
+    let steps = &flow.steps;
+    let mut world = World::of(plan_of(&flow), json!({}));
+    let mut servers = Servers::default();
+    let mut answers = 0;
+    let mut draw = Draw::new(seed ^ 0x77);
+    let mut is_cancelled = false;
+    let mut succeeded: BTreeSet<String> = BTreeSet::new();
+    let mut calls_before = usize::MAX;
+    while world.end.is_none() {
+        if !is_cancelled && answers == after {
+            is_cancelled = true;
+            calls_before = world.asked.len();
+            world.step(vec![Event::Cancel { reason: "enough".into(), grace: Micros(3_600_000_000) }]);
+            continue;
+        }
+        if world.settle_stopped() {
+            continue;
+        }
+        if world.pending.is_empty() {
+            world.sleep_over();
+            continue;
+        }
+        let ask = world.pending[draw.below(world.pending.len())].clone();
+        let answer = servers.answer(&ask);
+        answers += 1;
+        if answer.is_ok() && !ask.scope.contains("compensate") {
+            succeeded.insert(ask.scope.clone());
+        }
+        world.answer(ask.tag, answer);
+    }
+    let after: Vec<&str> = world.asked.iter().skip(calls_before).map(|ask| &*ask.scope).collect();
+    let is_after = |scope: &&str| ["compensate", "on.", "signal "].iter().any(|part| scope.contains(part));
+    assert!(after.iter().all(is_after), "seed {seed}: {after:?}\n{steps:#?}");
+    if !is_cancelled || !matches!(&world.end, Some(StepStatus::Failed(problem)) if problem.kind == "cancelled") {
+        return;
+    }
+    // Each call that succeeded, and can be undone by itself, was undone, or by a step around it.
+    let undone: BTreeSet<&str> =
+        world.asked.iter().filter_map(|ask| ask.scope.split_once("compensate").map(|(keys, _)| keys)).collect();
+    let data = world.data();
+    let listed = data["undone"].as_array().map_or(0, Vec::len) + data["not-undone"].as_array().map_or(0, Vec::len);
+    assert_eq!(listed, undone.len(), "seed {seed}: each is listed\n{steps:#?}");
+    for scope in &succeeded {
+        let (keys, is_undoable) = (format!("{scope}/"), can_undo(steps, scope));
+        let is_undone = undone.iter().any(|undone| keys.starts_with(undone));
+        assert!(!is_undoable || is_undone, "seed {seed}: {scope} was not undone: {undone:?}\n{steps:#?}");
+    }
+}
+
+/// Whether the call of a scope can be undone by itself.
+fn can_undo(steps: &[Step], scope: &str) -> bool {
+    let mut parts = scope.split('/');
+    let (Some(id), _, _) = (parts.next(), parts.next(), parts.next()) else { return false };
+    let rest: Vec<&str> = parts.collect();
+    let Some(step) = steps.iter().find(|step| step.id == id) else { return false };
+    if rest.is_empty() {
+        return step.compensate;
+    }
+    let rest = rest.join("/");
+    match &step.kind {
+        Kind::Group(inner) => can_undo(inner, &rest),
+        Kind::Switch(cases) => cases.iter().any(|(_, inner)| can_undo(inner, &rest)),
+        Kind::Workflow => can_undo(&child(), &rest),
+        _ => false,
+    }
+}
+
+#[test]
+fn random_workflows_that_are_cancelled_undo_what_they_did() {
+    let only = std::env::var("WFHOST_GRAPH").ok().and_then(|text| text.parse().ok());
+    for seed in only.map_or(0..seeds(), |seed| seed..seed + 1) {
+        for after in [0, 1, 3, 6] {
+            cancelled(seed, after);
+        }
+    }
+}
