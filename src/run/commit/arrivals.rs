@@ -103,7 +103,7 @@ impl Run {
         let mut after = AfterUnlock::default();
         inner.state.timers.fired(moment.mono);
         while let Some((pid, alarm)) = inner.state.timers.pop(moment.mono) {
-            if let Some(news) = inner.state.alarm(pid, alarm) {
+            if let Some(news) = inner.state.alarm(moment, pid, alarm) {
                 let _ = inner.record_news(moment, news, None);
             }
         }

@@ -91,6 +91,11 @@ impl Inner {
         matches!(self.state.pending(pid, tag), Some(Pending::Call(_)))
     }
 
+    /// Whether an outcome is on its way to the cache.
+    fn gives_to_cache(&self) -> bool {
+        self.outbox.iter().any(|(_, sent)| matches!(sent, Outbound::Keep(_)))
+    }
+
     /// Sends all consequences that are neither events nor processes.
     pub(in crate::run) fn send_consequences<P: Port<Kernel> + ?Sized>(
         &mut self,
@@ -98,6 +103,7 @@ impl Inner {
         config: &RunConfig,
         after: &mut AfterUnlock,
     ) {
+        let mut gives = None;
         for consequence in std::mem::take(&mut self.state.consequences) {
             match consequence {
                 Consequence::Call(call) => {
@@ -105,8 +111,9 @@ impl Inner {
                     if !self.is_wanted(pid, tag) {
                         continue;
                     }
-                    if &*call.handler == CACHE {
-                        // It has no effect, so it need not wait for its record.
+                    // A question to the cache has no effect, so it need not wait for its record,
+                    // but it finds what the run itself has given to the cache before.
+                    if &*call.handler == CACHE && !*gives.get_or_insert_with(|| self.gives_to_cache()) {
                         if !self.lost {
                             after.add().outbound.push(Outbound::Call { call, is_repeatable: true });
                         }
@@ -121,7 +128,10 @@ impl Inner {
                     }
                     self.send(Outbound::Call { call, is_repeatable }, after);
                 }
-                Consequence::Keep(outcome) => self.send(Outbound::Keep(outcome), after),
+                Consequence::Keep(outcome) => {
+                    self.send(Outbound::Keep(outcome), after);
+                    gives = None;
+                }
                 Consequence::Abandon { pid, tag } => after.add().abandoned.push((pid, tag)),
                 // One that waits for a place in its group is held anyway.
                 Consequence::Pause(..) if self.is_queued => {}

@@ -358,7 +358,7 @@ impl Run {
         let state = &mut inner.state;
         let output = &mut scratch.output;
         task.steps += 1;
-        state.take(pid, task.consumed, output.fuel, output.commands.last().map(|command| command.tag));
+        state.take(moment, pid, task.consumed, output.fuel, output.commands.last().map(|command| command.tag));
         let mut asker = Asker { pid, program: &task.program, read, kv_bytes: 0 };
         for command in output.commands.drain(..) {
             let decision = state.decide(&self.config, &mut asker, moment, &command);

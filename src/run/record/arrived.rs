@@ -75,7 +75,8 @@ pub enum News {
         /// How long the run was allowed to take.
         after: Micros,
     },
-    /// The grace of a root that was asked to end was over before its host was back: it begins anew.
+    /// The grace of a root that was asked to end was over while its host was down, or was stopped:
+    /// it begins anew.
     GraceAgain,
     /// A call whose outcome was unknown is to be sent again.
     Again {

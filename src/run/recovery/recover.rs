@@ -224,7 +224,7 @@ impl Run {
             let _ = inner.record_news(moment, News::Again { pid, tag }, None);
         }
         // Its grace is time in which it could act.
-        if ends.is_none() && inner.state.is_grace_over(moment) {
+        if ends.is_none() && inner.state.grace_over_for(moment).is_some() {
             let _ = inner.record_news(moment, News::GraceAgain, None);
         }
         for mail in left {

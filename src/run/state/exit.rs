@@ -76,11 +76,11 @@ impl State {
         }
     }
 
-    /// Whether the root was asked to end, and its grace is over.
-    pub(in crate::run) fn is_grace_over(&self, moment: Moment) -> bool {
-        let phase = self.table.get(Pid::ROOT).map(|root| &root.phase);
+    /// How long the grace of the root has been over, if it was asked to end.
+    pub(in crate::run) fn grace_over_for(&self, moment: Moment) -> Option<Micros> {
+        let Phase::Cancelling { deadline, .. } = &self.table.get(Pid::ROOT)?.phase else { return None };
         // While the run is paused it stands still.
-        self.paused.is_none() && matches!(phase, Some(Phase::Cancelling { deadline, .. }) if deadline.0 <= moment.mono)
+        (self.paused.is_none() && deadline.0 <= moment.mono).then(|| moment.mono.since(deadline.0))
     }
 
     /// Lets the grace of the root begin anew, if it was asked to end. It gets the event again.
@@ -92,6 +92,19 @@ impl State {
         *until = moment.at.saturating_add(*grace);
         let event = Event::Cancel { reason: Arc::clone(reason), grace: *grace };
         self.post(Pid::ROOT, event);
+    }
+
+    /// Lets the grace of the root count from the step that hears of its end, which a busy host may
+    /// be late with. One that hears of nothing has what it was given when it was asked.
+    pub(in crate::run) fn begin_grace(&mut self, moment: Moment, pid: Pid) {
+        let Some(entry) = self.table.get_mut(pid).filter(|_| pid == Pid::ROOT) else { return };
+        let Phase::Cancelling { grace, deadline, until, .. } = &mut entry.phase else { return };
+        let due = moment.mono.saturating_add(*grace);
+        if due > deadline.0 {
+            self.timers.unset(*deadline);
+            *deadline = self.timers.set(due, pid, Alarm::Grace);
+            *until = moment.at.saturating_add(*grace);
+        }
     }
 
     /// Kills a process whose grace has passed. It ends here and now, even if a worker is stepping

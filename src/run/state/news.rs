@@ -7,9 +7,13 @@ use super::table::Phase;
 use super::timers::{Alarm, TimerKey};
 use super::weight::message_bytes;
 use crate::process::handler::CACHE;
-use crate::process::{Answer, Event, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
+use crate::process::{Answer, Event, Micros, Payload, Pid, Problem, ProblemClass, Tag, problem::kind};
 use crate::run::record::kinds::News;
 use std::sync::Arc;
+
+/// How late a timer is of a host that was stopped: nobody could act when it was due. Arbitrary:
+/// much longer than a busy host takes.
+const AWAY_MIN: Micros = Micros(1_000_000);
 
 /// The reason of the cancel of a run that takes longer than its timeout.
 pub(crate) const TIMEOUT_REASON: &str = "the run took longer than its timeout";
@@ -171,7 +175,7 @@ impl State {
 
     /// The arrival that a timer causes when it is due, if any: killing a process has a record of
     /// its own.
-    pub(in crate::run) fn alarm(&mut self, pid: Pid, alarm: Alarm) -> Option<News> {
+    pub(in crate::run) fn alarm(&mut self, moment: Moment, pid: Pid, alarm: Alarm) -> Option<News> {
         match alarm {
             Alarm::Sleep(tag) => Some(News::Due { pid, tag }),
             Alarm::Timeout(tag) => {
@@ -187,6 +191,7 @@ impl State {
                 self.consequences.push(Consequence::Abandon { pid, tag });
                 Some(News::Answered { pid, tag, answer: Err(problem.into()) })
             }
+            Alarm::Grace if pid == Pid::ROOT && self.grace_over_for(moment) >= Some(AWAY_MIN) => Some(News::GraceAgain),
             Alarm::Grace => {
                 self.kill(pid);
                 None

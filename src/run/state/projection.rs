@@ -312,7 +312,7 @@ impl Projection {
         let is_before_fork = started.origin.as_ref().is_some_and(|origin| record <= origin.record);
         *latest = at.max(*latest);
         let moment = Moment::recorded(at);
-        state.take(pid, took, stepped.fuel, stepped.decided.last().map(|decided| decided.command.tag));
+        state.take(moment, pid, took, stepped.fuel, stepped.decided.last().map(|decided| decided.command.tag));
         state.counts.log_dropped = state.counts.log_dropped.saturating_add(stepped.log_dropped);
         for decided in &stepped.decided {
             let Decided { command, decision } = decided;

@@ -362,7 +362,7 @@ impl State {
 
     /// Subtracts what a step consumed, counts the step, and notes the last tag that it used.
     #[inline]
-    pub(in crate::run) fn take(&mut self, pid: Pid, took: Consumed, fuel: u64, last: Option<Tag>) {
+    pub(in crate::run) fn take(&mut self, moment: Moment, pid: Pid, took: Consumed, fuel: u64, last: Option<Tag>) {
         let weight = self.weight_of_batch(took);
         let entry = self.table.get_mut(pid).expect("invariant: a process that is stepped is in the table");
         entry.last_tag = last.unwrap_or(entry.last_tag);
@@ -378,6 +378,7 @@ impl State {
         self.counts.fuel = self.counts.fuel.saturating_add(fuel);
         if took.cancel {
             self.cancels_not_taken -= u32::from(entry.take_cancel());
+            self.begin_grace(moment, pid);
         }
         if took.mail > 0 {
             self.deliver_more_signals(pid);

@@ -54,6 +54,36 @@ fn a_process_that_is_cancelled_again_has_the_shorter_grace() {
 }
 
 #[test]
+fn the_grace_begins_anew_if_the_host_was_stopped_when_it_was_over() {
+    for (stop, ends_after) in [(900_000, 900_000), (1_020_000, 1_040_000)] {
+        let mut bench = Bench::new(|_| stubborn());
+        bench.desk.drain();
+        let start = bench.desk.now();
+        bench.run.cancel("enough", Some(Duration::from_millis(20))).unwrap();
+        bench.desk.drain();
+        // Nothing is stepped, and no timer fires.
+        bench.desk.advance(Micros(stop));
+        bench.desk.settle();
+        let outcome = bench.run.outcome().expect("it ends");
+        assert_eq!(bench.desk.now().0 - start.0, ends_after);
+        bench.check(&outcome);
+    }
+}
+
+#[test]
+fn the_grace_counts_from_the_step_that_hears_of_the_end() {
+    let mut bench = Bench::new(|_| stubborn());
+    bench.desk.drain();
+    let start = bench.desk.now();
+    bench.run.cancel("enough", Some(Duration::from_millis(20))).unwrap();
+    bench.desk.advance(Micros(15_000));
+    bench.desk.settle();
+    let outcome = bench.run.outcome().expect("it ends");
+    assert_eq!(bench.desk.now().0 - start.0, 35_000);
+    bench.check(&outcome);
+}
+
+#[test]
 fn a_deep_tree_that_does_not_listen_ends_with_the_grace_of_its_top() {
     let mut bench = Bench::new(|entry| {
         let depth: u32 = entry.parse().unwrap_or(20);
