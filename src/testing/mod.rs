@@ -23,6 +23,8 @@
 //! It does not test services, schedules, or concurrency groups: each case is one run.
 
 pub mod case_file;
+#[cfg(test)]
+mod drawn_workflows;
 pub mod execution;
 pub mod faults;
 mod judge;

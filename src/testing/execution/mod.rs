@@ -7,6 +7,8 @@
 
 mod disk;
 mod drive;
+#[cfg(test)]
+pub(super) mod oracle;
 mod said;
 mod server;
 mod story;
@@ -44,6 +46,9 @@ pub struct Stage {
     /// Handlers that really carry out their calls.
     real: Vec<String>,
     real_time_max: Duration,
+    /// Answers calls in place of the cases.
+    #[cfg(test)]
+    oracle: Option<oracle::Oracle>,
 }
 
 /// What an execution gave.
@@ -109,7 +114,14 @@ impl Stage {
             outside: Arc::clone(host.guests().on_demand_memory()),
             real: real.to_vec(),
             real_time_max,
+            #[cfg(test)]
+            oracle: None,
         }
+    }
+
+    #[cfg(test)]
+    pub(in crate::testing) fn with_oracle(self, oracle: oracle::Oracle) -> Self {
+        Self { oracle: Some(oracle), ..self }
     }
 
     /// The room of one guest.

@@ -1,6 +1,8 @@
 //! The servers behind `call`: they answer as the case says, remember what they were asked, and
 //! outlive the host.
 
+mod real;
+
 use super::disk::Disk;
 use super::said::{attempts_of, response, value_of};
 use super::{End, Stage};
@@ -20,7 +22,6 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc;
 
 /// A call that reached a server.
 #[derive(Clone, Debug)]
@@ -86,6 +87,8 @@ pub(super) struct Servers {
     epoch: Timestamp,
     pub(super) disk: Arc<Mutex<Disk>>,
     faults: Faults,
+    #[cfg(test)]
+    oracle: Option<super::oracle::Oracle>,
     pub(super) inner: Mutex<Inner>,
 }
 
@@ -104,6 +107,8 @@ pub(super) struct Inner {
     pub(super) down: Option<Micros>,
     /// Why the execution ends, if a call decided it.
     pub(super) end: Option<End>,
+    #[cfg(test)]
+    cache: super::oracle::Cache,
 }
 
 impl Inner {
@@ -150,6 +155,8 @@ impl Servers {
             epoch: case.clock,
             disk: Arc::clone(disk),
             faults: faults.clone(),
+            #[cfg(test)]
+            oracle: stage.oracle,
             inner: Mutex::default(),
         }
     }
@@ -287,6 +294,12 @@ impl Servers {
             inner.calls.last_mut().expect("invariant: it was just noted").is_injected = true;
             return Ok((answer, Micros(0)));
         }
+        #[cfg(test)]
+        if let Some(oracle) = self.oracle {
+            let answer = super::oracle::answer(oracle, call, &inner.calls);
+            self.note(inner, call, (step, args), None, &answer);
+            return Ok((answer, self.delayed(inner, &number, Micros(0))));
+        }
         let mut others = Vec::new();
         for (index, rule) in self.rules.iter().enumerate().filter(|(_, rule)| rule.call.value == *call.handler) {
             let used = inner.used.get(&index).copied().unwrap_or(0);
@@ -300,22 +313,27 @@ impl Servers {
             let answer = self.answer(reply, call, &step, used + 1)?;
             inner.used.insert(index, used + 1);
             self.note(inner, call, (step, args), Some(index), &answer);
-            let mut after = reply.after;
-            inner.calls.last_mut().expect("invariant: it was just noted").after = after;
-            for fault in &self.faults.0 {
-                match fault {
-                    Fault::Late { call, by } if *call == number => after = after.saturating_add(*by),
-                    Fault::Lost { call, down } if *call == number => {
-                        self.disk.lock().is_dead = true;
-                        inner.down = Some(*down);
-                    }
-                    _ => {}
-                }
-            }
+            inner.calls.last_mut().expect("invariant: it was just noted").after = reply.after;
+            let after = self.delayed(inner, &number, reply.after);
             return Ok((answer, after));
         }
         let handler = call.handler.to_string();
         Err(End::Unanswered(Box::new(UnansweredCall { handler, step, args, others })))
+    }
+
+    /// When the answer to a call comes, with the faults that hit it.
+    fn delayed(&self, inner: &mut Inner, number: &CallNumber, mut after: Micros) -> Micros {
+        for fault in &self.faults.0 {
+            match fault {
+                Fault::Late { call, by } if call == number => after = after.saturating_add(*by),
+                Fault::Lost { call, down } if call == number => {
+                    self.disk.lock().is_dead = true;
+                    inner.down = Some(*down);
+                }
+                _ => {}
+            }
+        }
+        after
     }
 
     fn note(
@@ -428,52 +446,20 @@ impl Servers {
             }
         })
     }
-
-    /// Has the host's own handler carry out a call, and waits for it.
-    fn carry_out(&self, call: OutgoingCall) -> Dispatched {
-        let (step, args) = (self.step_of(&call), value_of(&call.args));
-        let (sender, receiver) = mpsc::channel();
-        let waiting: Arc<dyn Reply> = Arc::new(WaitingReply(Mutex::new(sender)));
-        let answer = match self.dispatcher.dispatch(call.clone(), waiting) {
-            Dispatched::Answered(answer) => answer,
-            Dispatched::Pending => receiver
-                .recv()
-                .unwrap_or_else(|_| Err(Arc::new(Problem::new("host-fault", "The handler ended without an answer")))),
-        };
-        self.note(&mut self.inner.lock(), &call, (step, args), None, &answer);
-        Dispatched::Answered(answer)
-    }
-}
-
-/// Receives the answer of a real handler.
-struct WaitingReply(Mutex<mpsc::Sender<Answer>>);
-
-impl Reply for WaitingReply {
-    fn answer(&self, answer: Answer) {
-        let _ = self.0.lock().send(answer);
-    }
-
-    fn message(&self, _: crate::process::Message) -> bool {
-        false
-    }
-
-    fn is_abandoned(&self) -> bool {
-        false
-    }
 }
 
 impl Effects for Servers {
     fn dispatch(&self, call: OutgoingCall, reply: Arc<dyn Reply>) -> Dispatched {
         if *call.handler == *handler::CACHE {
-            // Nothing is found in a cache that each case finds empty.
+            #[cfg(test)]
+            if self.oracle.is_some() && !super::oracle::may_die(&self.faults) {
+                return Dispatched::Answered(Ok(self.inner.lock().cache.find(&call.args)));
+            }
+            // A case runs every step.
             return Dispatched::Answered(Ok(Payload::NULL));
         }
         if *call.handler == *handler::LOG {
             return self.log.dispatch(call, reply);
-        }
-        // A case runs every step.
-        if *call.handler == *handler::CACHE {
-            return Dispatched::Answered(Ok(Payload::NULL));
         }
         if let Err(problem) = self.dispatcher.check(&call) {
             return Dispatched::Answered(Err(Arc::new(problem)));
@@ -485,6 +471,11 @@ impl Effects for Servers {
     }
 
     fn abandon(&self, _: &str, _: Pid, _: Tag) {}
+
+    #[cfg(test)]
+    fn keep(&self, outcome: crate::run::CachedOutcome) {
+        self.inner.lock().cache.keep(&outcome);
+    }
 
     fn is_repeatable(&self, name: &str, args: &Payload) -> bool {
         name == handler::CACHE || self.dispatcher.is_repeatable(name, args)

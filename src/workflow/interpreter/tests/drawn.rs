@@ -2,9 +2,15 @@
 
 use serde_json::{Value, json};
 
-/// The handlers that steps call; a call of the second must not be sent again unless somebody says so.
+/// The handlers that steps call; a call of the second must not be sent again unless somebody says
+/// so.
 pub(crate) const HANDLER: &str = "shop";
 pub(crate) const CAREFUL: &str = "bank";
+
+/// Whether the step with this id calls the second.
+pub(crate) fn is_careful(id: &str) -> bool {
+    id.ends_with(['1', '4', '7'])
+}
 
 /// What a step does.
 #[derive(Clone, Debug)]
@@ -207,10 +213,9 @@ pub(crate) fn child() -> Vec<Step> {
 }
 
 impl Step {
-    /// The handler of a call: of one in three it does not say that it may be called again.
+    /// The handler of a call.
     pub(crate) fn handler(&self) -> &'static str {
-        let is_careful = self.id.ends_with(['1', '4', '7']);
-        if is_careful { CAREFUL } else { HANDLER }
+        if is_careful(&self.id) { CAREFUL } else { HANDLER }
     }
 
     /// The step as JSON, which is YAML.

@@ -2,21 +2,29 @@
 //! without processes, events, time or bounds. What the interpreter does in any order of answers is
 //! compared with it.
 //!
-//! Whether a call succeeds is a function of its scope and of how often it was made, so both see the
+//! Whether a call succeeds is a function of its place and of how often it was made, so both see the
 //! same world. The graphs are such that the order of answers decides nothing: where items run side
 //! by side, all begin at once, and those that fail do not keep others from a further attempt.
 
-use super::drawn::{CacheKey, Flow, Kind, Step, body_of, child};
+use super::drawn::{CacheKey, Flow, Kind, Step, body_of, child, is_careful};
 use crate::process::ProblemClass;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a call ends that is made for the time with this number, from 0.
-pub(crate) fn outcome(scope: &str, time: u32) -> Result<Value, ProblemClass> {
-    let hash = blake3::hash(format!("{scope}#{time}").as_bytes());
+/// The scope of a call without the numbers in its keys: its place in the workflow.
+pub(crate) fn place(scope: &str) -> String {
+    let parts = scope.split('/').enumerate().filter(|(at, _)| at % 3 != 2);
+    parts.map(|(_, part)| part).collect::<Vec<_>>().join("/")
+}
+
+/// How a call of a place ends that is made for the time with this number, from 0. One that must not
+/// be sent again is not answered that it should be.
+pub(crate) fn outcome(place: &str, time: u32) -> Result<Value, ProblemClass> {
+    let hash = blake3::hash(format!("{place}#{time}").as_bytes());
+    let is_careful = place.rsplit('/').nth(1).is_some_and(is_careful);
     match hash.as_bytes()[0] % 10 {
         0 => Err(ProblemClass::Definite),
-        1 | 2 => Err(ProblemClass::Retryable),
+        1 | 2 if !is_careful => Err(ProblemClass::Retryable),
         _ => Ok(json!(hash.as_bytes()[1])),
     }
 }
@@ -32,10 +40,15 @@ pub(crate) struct Ended {
 #[derive(Default)]
 pub(crate) struct Reference {
     times: BTreeMap<String, u32>,
-    /// All calls, with what they were given.
+    /// The answers of calls that succeeded, by their places.
+    succeeded: BTreeMap<String, Value>,
+    /// All calls of places that had not succeeded: the scope, how often one of the place was made
+    /// before, and what it was given.
     pub(crate) calls: BTreeSet<(String, u32, String)>,
     /// What can be undone: the scope of the compensation without its number, and what it is given.
     undos: BTreeMap<String, String>,
+    /// Whether the cache finds anything.
+    finds: bool,
     /// What the cache has, by the ids of the steps and what it is found by.
     cache: BTreeMap<(Vec<String>, String), Value>,
     /// How many signals of each name are received.
@@ -48,9 +61,9 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Runs a workflow.
-    pub(crate) fn run(flow: &Flow) -> Self {
-        let mut run = Self::default();
+    /// Runs a workflow, with a cache of steps that finds what it was given, or nothing.
+    pub(crate) fn run(flow: &Flow, finds: bool) -> Self {
+        let mut run = Self { finds, ..Self::default() };
         let (ended, result) = run.list(&flow.steps, "");
         (run.ended, run.is_failed) = (ended, result.is_err());
         if run.is_failed {
@@ -67,11 +80,19 @@ impl Reference {
         run
     }
 
+    /// A call of a place that has succeeded has that answer.
     fn call(&mut self, scope: String, input: &Value) -> Result<Value, ProblemClass> {
-        let times = self.times.entry(scope.clone()).or_default();
-        let outcome = outcome(&scope, *times);
+        let place = place(&scope);
+        if let Some(known) = self.succeeded.get(&place) {
+            return Ok(known.clone());
+        }
+        let times = self.times.entry(place.clone()).or_default();
+        let outcome = outcome(&place, *times);
         self.calls.insert((scope, *times, input.to_string()));
         *times += 1;
+        if let Ok(value) = &outcome {
+            self.succeeded.insert(place, value.clone());
+        }
         outcome
     }
 
@@ -138,7 +159,7 @@ impl Reference {
         for turn in 0..step.turns.unwrap_or(1) {
             let turn_text = if turn == 0 { String::new() } else { format!(".{turn}") };
             let path = format!("{above}{}/{item}{turn_text}", step.id);
-            let found_by = cached_by(step, (item, turn), needs, &path);
+            let found_by = cached_by(step, (item, turn), needs, &path).filter(|_| self.finds);
             if let Some(found) = found_by.as_ref().and_then(|key| self.cache.get(key)) {
                 last = found.clone();
                 continue;
@@ -242,4 +263,29 @@ fn cached_by(step: &Step, of: (usize, u32), needs: &[Value], path: &str) -> Opti
     };
     // A path has an item and a number after each id.
     Some((path.split('/').step_by(3).map(str::to_owned).collect(), key.to_string()))
+}
+
+/// The steps below `on` that failed, by the problem of the run.
+pub(crate) fn failed_after(data: &Value) -> BTreeSet<String> {
+    let others = data["on"].as_array().into_iter().flatten().map(|problem| &problem["data"]["step"]);
+    let paths = others.chain([&data["step"]]).filter_map(Value::as_str).filter(|path| path.starts_with("on."));
+    paths.map(|path| path.split(['.', '[']).take(3).collect::<Vec<_>>().join(".")).collect()
+}
+
+/// Whether the call of a scope can be undone by itself.
+pub(crate) fn can_undo(steps: &[Step], scope: &str) -> bool {
+    let mut parts = scope.split('/');
+    let (Some(id), _, _) = (parts.next(), parts.next(), parts.next()) else { return false };
+    let rest: Vec<&str> = parts.collect();
+    let Some(step) = steps.iter().find(|step| step.id == id) else { return false };
+    if rest.is_empty() {
+        return step.compensate;
+    }
+    let rest = rest.join("/");
+    match &step.kind {
+        Kind::Group(inner) => can_undo(inner, &rest),
+        Kind::Switch(cases) => cases.iter().any(|(_, inner)| can_undo(inner, &rest)),
+        Kind::Workflow => can_undo(&child(), &rest),
+        _ => false,
+    }
 }

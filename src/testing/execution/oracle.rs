@@ -1,0 +1,56 @@
+//! Servers of tests of executions: answers follow from the place of a call in the workflow, and
+//! from how often it was made; and a cache of steps that has what it was given.
+
+use super::SeenCall;
+use crate::process::{Answer, Json, Payload};
+use crate::run::{CachedOutcome, OutgoingCall};
+use crate::testing::faults::{Fault, Faults};
+use crate::workflow::interpreter::tests::reference::place;
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The answer to the call of a place that is made for the time with this number, from 0, unless one
+/// has succeeded: that has the same answer.
+pub(in crate::testing) type Oracle = fn(place: &str, time: u32) -> Answer;
+
+/// The scope of a call, which its key ends with.
+pub(in crate::testing) fn scope_of(key: &str) -> &str {
+    let mut at = key.match_indices('/').map(|(at, _)| at + 1);
+    let begins = |at: &usize| key[*at..].starts_with("on.") || key[*at..].starts_with('s');
+    &key[at.find(begins).unwrap_or_else(|| panic!("{key}"))..]
+}
+
+/// The answer to a call that is new to these.
+pub(super) fn answer(oracle: Oracle, call: &OutgoingCall, calls: &[SeenCall]) -> Answer {
+    let at = place(scope_of(&call.idempotency_key));
+    let mut before =
+        calls.iter().filter(|seen| place(scope_of(&seen.key)) == at).filter_map(|seen| seen.answer.as_ref());
+    let time = before.clone().count();
+    before.find(|answer| answer.is_ok()).cloned().unwrap_or_else(|| oracle(&at, time as u32))
+}
+
+/// Whether the host dies. The cache finds nothing then, since what a run has may be lost to it.
+pub(in crate::testing) fn may_die(faults: &Faults) -> bool {
+    faults.0.iter().any(|fault| matches!(fault, Fault::Crash { .. } | Fault::Lost { .. }))
+}
+
+/// Outcomes by their keys.
+#[derive(Default)]
+pub(super) struct Cache(BTreeMap<Arc<str>, Payload>);
+
+impl Cache {
+    pub(super) fn keep(&mut self, outcome: &CachedOutcome) {
+        self.0.insert(Arc::clone(&outcome.key.key), outcome.output.clone());
+    }
+
+    /// The answer to a question.
+    pub(super) fn find(&self, args: &Payload) -> Payload {
+        let Payload::Json(args) = args else { return Payload::NULL };
+        let args = args.to_value();
+        let Some(Payload::Json(output)) = args["key"].as_str().and_then(|key| self.0.get(key)) else {
+            return Payload::NULL;
+        };
+        Payload::Json(Json::from_value(&json!({ "from": { "run": "r0", "at": 1 }, "output": output.to_value() })))
+    }
+}
