@@ -95,18 +95,17 @@ impl Drawn {
     }
 }
 
-/// The calls of places that had not succeeded: the scope, how often one of the place was made
+/// The calls under keys that had not succeeded: the scope, how often one of the place was made
 /// before, and what it was given.
 fn calls(execution: &Execution) -> BTreeSet<(String, u32, String)> {
-    let mut times: BTreeMap<String, (u32, bool)> = BTreeMap::new();
+    let mut times: BTreeMap<String, u32> = BTreeMap::new();
     let call = |seen: &SeenCall| {
         let scope = scope_of(&seen.key);
-        let (time, has_succeeded) = times.entry(place(scope)).or_default();
+        let time = times.entry(place(scope)).or_default();
         *time += 1;
-        let is_first = !std::mem::replace(has_succeeded, matches!(seen.answer, Some(Ok(_))));
-        is_first.then(|| (scope.to_owned(), *time - 1, seen.args.to_string()))
+        (scope.to_owned(), *time - 1, seen.args.to_string())
     };
-    execution.calls.iter().filter_map(call).collect()
+    execution.calls.iter().map(call).collect()
 }
 
 /// The same without the numbers in the scopes: a call that was perhaps sent twice, and failed, may

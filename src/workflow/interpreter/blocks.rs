@@ -86,6 +86,11 @@ impl BlockState {
         Self { path, keys, is_of_list, after: Some(after), ..Self::default() }
     }
 
+    /// The node whose item it is within.
+    pub(super) fn around(&self) -> Option<usize> {
+        self.of.as_ref().map(|((index, _), _)| *index)
+    }
+
     fn nodes(&self) -> Range<usize> {
         self.base..self.base + self.len
     }

@@ -60,6 +60,7 @@
 //!   records, so they change only with [`VERSION`].
 
 mod after;
+mod attempt_keys;
 mod blocks;
 mod cached;
 mod changes;
@@ -89,6 +90,7 @@ use crate::process::{
     Action, Body, Context, Event, Native, Payload, Problem, Process, ProcessInit, Program, Status as StepStatus, Tag,
 };
 use after::After;
+use attempt_keys::AttemptKeys;
 use blocks::{Blocks, ROOT};
 pub use repeat::{FormerRun, ItemKeys, RepeatError, RepeatOptions, Repetition, Rerun, RerunReason, StepFate, repeat};
 use serde_json::{Value, json};
@@ -200,6 +202,7 @@ pub struct Interpreter {
     prior_undos: Vec<PriorUndo>,
     /// See [`RepeatInput::numbers`].
     numbers: BTreeMap<String, u32>,
+    attempt_keys: AttemptKeys,
     /// What is kept for a run that repeats this one: of a rebuild for it.
     kept: Option<Box<Kept>>,
     /// How many runs it repeats, one after the other, beyond the first.
@@ -280,6 +283,7 @@ impl Interpreter {
             after: After::default(),
             prior_undos: Vec::new(),
             numbers: BTreeMap::new(),
+            attempt_keys: AttemptKeys::default(),
             kept: None,
             generation: 0,
             placeholder_key: None,

@@ -207,14 +207,15 @@ impl Interpreter {
 
     pub(super) fn insert(&mut self, (index, item): ItemKey, input: Payload, stage: Stage) {
         let turn = self.turn_of((index, item));
-        let number = self.prior_number((index, item), turn).max(self.number_within((index, item)));
+        let former = self.former_call_key((index, item), turn);
+        let number = self.prior_number((index, item), turn).max(self.number_within((index, item))).max(former.number);
         let node = &mut self.nodes[index];
         node.turns = node.turns.max(if node.node.repeat.is_some() { turn + 1 } else { 0 });
         let state = Item {
             input,
             attempt: 0,
             known_failures: number,
-            may_have_happened: self.prior_doubt((index, item), turn),
+            may_have_happened: former.may_have_happened || self.prior_doubt((index, item), turn),
             turn,
             is_between: false,
             stage,

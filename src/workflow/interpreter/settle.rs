@@ -161,6 +161,9 @@ impl Interpreter {
         }
         let ended = running.live.remove(&item);
         self.nodes[index].done += 1;
+        if let Some(ended) = &ended {
+            self.keep_call_key((index, item), ended, true);
+        }
         self.save_key_number((index, item), ended.as_ref());
         self.changed.insert(index);
     }
@@ -226,6 +229,8 @@ impl Interpreter {
         if let Some(item) = item {
             self.nodes[index].ended_items.again.record(number, item, item.may_have_happened);
             self.keep_number(index, number, item.turn, item.known_failures);
+            self.keep_call_key((index, number), item, false);
+            self.forget_call_keys((index, number), item.turn);
         }
     }
 

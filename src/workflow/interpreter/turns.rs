@@ -22,6 +22,7 @@ impl Interpreter {
         if turn > 0 {
             self.release(key.0, Size::of(&former));
         }
+        self.turn_has_succeeded(key);
         let outcome = self.goes_on(key, repeat, turn);
         if node.compensate.is_some() && outcome != Ok(false) {
             // This turn has succeeded, however the item ends.
@@ -64,12 +65,14 @@ impl Interpreter {
         let (turn, number) = (self.item(key).turn, self.item(key).known_failures);
         self.nodes[key.0].ended_items.again.record_number(key.1, turn, number);
         self.keep_number(key.0, key.1, turn, number);
-        let number = self.prior_number(key, turn + 1);
+        self.forget_call_keys(key, turn);
+        let former = self.former_call_key(key, turn + 1);
+        let number = self.prior_number(key, turn + 1).max(former.number);
         let item = self.item(key);
         item.turn += 1;
         item.attempt = 0;
         item.known_failures = number;
-        item.may_have_happened = false;
+        item.may_have_happened = former.may_have_happened;
         item.is_between = true;
         item.stage = Stage::Sleeping;
         let turn = item.turn;

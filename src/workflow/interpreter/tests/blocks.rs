@@ -133,8 +133,48 @@ outputs: { attempts: \"${ .steps.group.attempts }\", b: \"${ .steps.group.output
     });
     assert_eq!(world.output(), json!({"attempts": 3, "b": 3}));
     let scopes: Vec<&str> = world.asked.iter().map(|ask| ask.scope.as_str()).collect();
-    let once = ["group/0/0/a/0/0", "group/0/0/b/0/0"];
-    assert_eq!(scopes, [once, once, once].concat(), "a repeat has the keys of the first");
+    let numbered = |number| ["group/0/0/a/0/0".to_owned(), format!("group/0/0/b/0/{number}")];
+    assert_eq!(scopes, (0..3).flat_map(numbered).collect::<Vec<_>>(), "what has not happened has a new key");
+}
+
+#[test]
+fn a_call_that_has_succeeded_has_its_key_in_a_further_attempt_of_the_step_around_it() {
+    let yaml = "
+steps:
+  - id: outer
+    retry: { max: 2, backoff: 1s }
+    steps:
+      - id: inner
+        for-each: [ 1, 2 ]
+        repeat: { max: 2 }
+        retry: { max: 1, backoff: 1s }
+        steps: [{ id: pay, call: http, with: '${ [.item, .turn] }', retry: { max: 3, backoff: 1s } }]
+      - { id: ship, needs: inner, call: http, with: ship }";
+    // Each payment is refused once, and is done under its second key; then it is refused again, as
+    // one that asks too often is, before the server looks for the key.
+    let mut asked: std::collections::BTreeMap<String, u32> = std::collections::BTreeMap::new();
+    let world = run(yaml, json!({}), |ask| {
+        let times = asked.entry(ask.scope.clone()).or_default();
+        *times += 1;
+        match (&*ask.scope, *times) {
+            ("outer/0/0/ship/0/0" | "outer/0/0/ship/0/1", _) => fails("busy", Retryable),
+            (scope, _) if scope.ends_with("pay/0/0") => fails("busy", Retryable),
+            (_, 2) => fails("busy", Retryable),
+            _ => ok(json!(1)),
+        }
+    });
+    assert_eq!(world.output(), json!({}));
+    let pays = asked.iter().filter(|(scope, _)| scope.contains("pay"));
+    let pays: Vec<(&str, u32)> = pays.map(|(scope, times)| (scope.as_str(), *times)).collect();
+    let mut expected: Vec<(String, u32)> = Vec::new();
+    for item in ["0", "0.1", "1", "1.1"] {
+        for (number, times) in [(0, 1), (1, 4)] {
+            expected.push((format!("outer/0/0/inner/{item}/0/pay/0/{number}"), times));
+        }
+    }
+    expected.sort_unstable();
+    let expected: Vec<(&str, u32)> = expected.iter().map(|(scope, times)| (scope.as_str(), *times)).collect();
+    assert_eq!(pays, expected);
 }
 
 #[test]

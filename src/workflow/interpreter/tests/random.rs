@@ -37,9 +37,9 @@ fn plan_of(flow: &Flow) -> Plan {
 struct Servers {
     /// How often a call of each place was made.
     times: BTreeMap<String, u32>,
-    /// The answers of calls that succeeded, by their places.
+    /// The answers of calls that succeeded, by their scopes.
     succeeded: BTreeMap<String, Value>,
-    /// All calls of places that had not succeeded: the scope, how often one of the place was made
+    /// All calls under keys that had not succeeded: the scope, how often one of the place was made
     /// before, and what it was given.
     calls: BTreeSet<(String, u32, String)>,
     cache: BTreeMap<String, Value>,
@@ -56,7 +56,7 @@ impl Servers {
             let found = found.map(|output| json!({ "from": { "run": "r0", "at": 1 }, "output": output }));
             return Ok(Payload::json(&found));
         }
-        let outcome = match self.succeeded.get(&place(&ask.scope)) {
+        let outcome = match self.succeeded.get(&ask.scope) {
             Some(known) => Ok(known.clone()),
             None => self.first(ask),
         };
@@ -68,7 +68,7 @@ impl Servers {
             .map_err(|class| Arc::new(Problem::new("drawn", "It was drawn").with_class(class)))
     }
 
-    /// The answer to a call of a place that has not succeeded.
+    /// The answer to a call under a key that has not succeeded.
     fn first(&mut self, ask: &Ask) -> Result<Value, ProblemClass> {
         let place = place(&ask.scope);
         let time = self.times.entry(place.clone()).or_default();
@@ -76,7 +76,7 @@ impl Servers {
         self.calls.insert((ask.scope.clone(), *time, ask.input.to_string()));
         *time += 1;
         if let Ok(value) = &outcome {
-            self.succeeded.insert(place, value.clone());
+            self.succeeded.insert(ask.scope.clone(), value.clone());
         }
         outcome
     }

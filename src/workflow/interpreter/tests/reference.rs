@@ -40,9 +40,11 @@ pub(crate) struct Ended {
 #[derive(Default)]
 pub(crate) struct Reference {
     times: BTreeMap<String, u32>,
-    /// The answers of calls that succeeded, by their places.
+    /// The number in the key of a further call, by what is before it.
+    numbers: BTreeMap<String, u32>,
+    /// The answers of calls that succeeded, by their scopes.
     succeeded: BTreeMap<String, Value>,
-    /// All calls of places that had not succeeded: the scope, how often one of the place was made
+    /// All calls under keys that had not succeeded: the scope, how often one of the place was made
     /// before, and what it was given.
     pub(crate) calls: BTreeSet<(String, u32, String)>,
     /// What can be undone: the scope of the compensation without its number, and what it is given.
@@ -80,18 +82,18 @@ impl Reference {
         run
     }
 
-    /// A call of a place that has succeeded has that answer.
+    /// A call under a key that has succeeded has that answer.
     fn call(&mut self, scope: String, input: &Value) -> Result<Value, ProblemClass> {
-        let place = place(&scope);
-        if let Some(known) = self.succeeded.get(&place) {
+        if let Some(known) = self.succeeded.get(&scope) {
             return Ok(known.clone());
         }
+        let place = place(&scope);
         let times = self.times.entry(place.clone()).or_default();
         let outcome = outcome(&place, *times);
-        self.calls.insert((scope, *times, input.to_string()));
+        self.calls.insert((scope.clone(), *times, input.to_string()));
         *times += 1;
         if let Ok(value) = &outcome {
-            self.succeeded.insert(place, value.clone());
+            self.succeeded.insert(scope, value.clone());
         }
         outcome
     }
@@ -187,7 +189,8 @@ impl Reference {
         needs: &[Value],
         path: &str,
     ) -> Result<(Value, u32), ProblemClass> {
-        let mut number = 0;
+        // In a further attempt of a step around it, a call goes on where it was.
+        let mut number = self.numbers.get(path).copied().unwrap_or(0);
         for attempt in 0..=step.retries {
             let outcome = match &step.kind {
                 Kind::Call => self.call(format!("{path}/{number}"), &arguments(step, (item, turn), needs)),
@@ -205,12 +208,17 @@ impl Reference {
                 }
                 Kind::Workflow => self.block(&child(), &format!("{path}/{number}/")),
             };
-            match outcome {
+            let class = match outcome {
                 Ok(value) => return Ok((value, number)),
-                Err(ProblemClass::Retryable) if attempt < step.retries => {}
-                Err(class) => return Err(class),
+                Err(class) => class,
+            };
+            if matches!(step.kind, Kind::Call) && !self.succeeded.contains_key(&format!("{path}/{number}")) {
+                number += 1;
+                self.numbers.insert(path.to_owned(), number);
             }
-            number += u32::from(matches!(step.kind, Kind::Call));
+            if class != ProblemClass::Retryable || attempt == step.retries {
+                return Err(class);
+            }
         }
         unreachable!("the last attempt returns")
     }
