@@ -115,6 +115,20 @@ pub enum RerunError {
 
 crate::base::report_debug::report_debug!(RerunError);
 
+impl PreparedRetry {
+    /// Where the run with this id comes from. The former keys are moved there.
+    pub(crate) fn take_origin(&mut self, id: &Arc<str>) -> Origin {
+        Origin {
+            run: Arc::clone(&self.run),
+            record: 0,
+            keys: self.keys.clone().unwrap_or_else(|| Arc::clone(id)),
+            seen_as: Arc::clone(id),
+            held: Vec::new(),
+            former_keys: std::mem::take(&mut self.repetition.former_keys),
+        }
+    }
+}
+
 impl Host {
     /// Replays a run from its records, without effects, and compares every step. `workflow` is the
     /// one that it began with, or one with other components. Its guests take no slots of the pool.
@@ -264,11 +278,13 @@ impl Host {
     pub fn retry(
         &self,
         workflow: &Workflow,
-        retrial: PreparedRetry,
+        mut retrial: PreparedRetry,
         mut options: RunOptions,
     ) -> Result<RunHandle, LoadError> {
-        let PreparedRetry { repetition, run, keys, version, .. } = retrial;
         let id: Arc<str> = options.id.clone().unwrap_or_else(fresh_id).into();
+        let run = Arc::clone(&retrial.run);
+        let origin = Some(retrial.take_origin(&id));
+        let PreparedRetry { repetition, keys, version, .. } = retrial;
         if keys.is_none() && id == run {
             // The other run may be gone from the journal by now: its keys would be used again.
             return Err(LoadError::Exists { id: id.to_string() });
@@ -281,14 +297,7 @@ impl Host {
             entry: RETRY,
             input: Payload::json(&repetition.input),
             inputs: object(repetition.input.inputs),
-            origin: Some(Origin {
-                run,
-                record: 0,
-                keys: keys.unwrap_or_else(|| Arc::clone(&id)),
-                seen_as: Arc::clone(&id),
-                held: Vec::new(),
-                former_keys: repetition.former_keys,
-            }),
+            origin,
             id,
             root: self.root_of_version(workflow, version),
         };

@@ -3,7 +3,7 @@
 //! the calls, with their keys, the statuses and the outcome of a run that nothing disturbs.
 
 use super::case_file::Case;
-use super::execution::oracle::{self, scope_of};
+use super::execution::oracle::{self, Oracle, scope_of};
 use super::execution::{End, Execution, REAL_TIME_MAX, SeenCall, Stage};
 use super::faults::{Fault, Faults, draw};
 use super::suite::Suite;
@@ -11,7 +11,7 @@ use crate::dispatch::{CallContext, Declaration, from_inline_fn};
 use crate::host::{Host, Workflow};
 use crate::process::{Answer, Micros, Payload, Problem};
 use crate::sim::Dice;
-use crate::workflow::interpreter::tests::drawn::{CAREFUL, Draw, Flow, HANDLER, body_of, texts};
+use crate::workflow::interpreter::tests::drawn::{CAREFUL, Draw, Flow, HANDLER, body_of, signals_of, texts};
 use crate::workflow::interpreter::tests::reference::{Reference, can_undo, failed_after, outcome, place};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ fn answer(place: &str, time: u32) -> Answer {
         .map_err(|class| Arc::new(Problem::new("drawn", "It was drawn").with_class(class)))
 }
 
-fn host() -> Host {
+pub(super) fn host() -> Host {
     let never = |_: Payload, _: CallContext| -> Answer { panic!("a call of a test leaves the host") };
     let shop = Declaration::new("May be called again").repeatable();
     let bank = Declaration::new("May not be called again");
@@ -32,28 +32,29 @@ fn host() -> Host {
     host.handler(CAREFUL, from_inline_fn(bank, never)).build().unwrap()
 }
 
+/// How often each signal is sent: more often than any step waits for it, with all attempts.
+const SIGNALS: usize = 40;
+
 /// A drawn workflow, ready to be executed.
-struct Drawn {
-    seed: u64,
-    flow: Flow,
+pub(super) struct Drawn {
+    pub(super) seed: u64,
+    pub(super) flow: Flow,
     suite: Suite,
-    stage: Stage,
+    pub(super) stage: Stage,
 }
 
 impl Drawn {
     /// Draws a workflow and the times at which its signals are sent, and when it is cancelled.
     fn new(host: &Host, folder: &Path, seed: u64, cancel: Option<u64>) -> Self {
-        let flow = Draw::new(seed).flow();
+        Self::of(host, folder, seed, Draw::new(seed).flow(), cancel)
+    }
+
+    pub(super) fn of(host: &Host, folder: &Path, seed: u64, flow: Flow, cancel: Option<u64>) -> Self {
         let (text, child) = texts(&flow);
         std::fs::write(folder.join("child.yaml"), child).unwrap();
         let workflow = host.parse("drawn.yaml", &text, folder).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let mut dice = Dice::new(seed);
-        let mut counts = Reference::run(&flow, false).signals;
-        for (name, count) in Reference::run(&flow, true).signals {
-            let known = counts.entry(name).or_default();
-            *known = count.max(*known);
-        }
-        let names = counts.into_iter().flat_map(|(name, count)| vec![name; count]);
+        let names = signals_of(&flow).into_iter().flat_map(|name| vec![name; SIGNALS]);
         let signals = names.map(|name| {
             let body = body_of(&name);
             json!({ "at": format!("{}ms", dice.below(5_000)), "name": name, "body": body })
@@ -69,18 +70,18 @@ impl Drawn {
     }
 
     fn stage(host: &Host, workflow: &Workflow) -> Stage {
-        Stage::new(host, workflow, 1, &[], REAL_TIME_MAX).with_oracle(answer)
+        Stage::new(host, workflow, 1, &[], REAL_TIME_MAX).with_oracle(Oracle { answer, former: None })
     }
 
-    fn case(&self) -> &Case {
+    pub(super) fn case(&self) -> &Case {
         &self.suite.cases()[0]
     }
 
-    fn told(&self, faults: &Faults) -> String {
+    pub(super) fn told(&self, faults: &Faults) -> String {
         format!("seed {}, faults {faults}\n{:#?}", self.seed, self.flow)
     }
 
-    fn execute(&self, faults: &Faults) -> Execution {
+    pub(super) fn execute(&self, faults: &Faults) -> Execution {
         let execution = self.stage.execute(self.case(), faults);
         assert!(matches!(execution.end, End::Ended(_)), "{:?}: {}", execution.end, self.told(faults));
         self.stage.replay(&execution).unwrap_or_else(|error| panic!("{error}: {}", self.told(faults)));
@@ -88,7 +89,7 @@ impl Drawn {
     }
 
     /// Faults that no workflow may notice: a failed attempt is one that the reference has not.
-    fn faults(&self, dice: &mut Dice, calm: &Execution) -> Faults {
+    pub(super) fn faults(&self, dice: &mut Dice, calm: &Execution) -> Faults {
         let mut faults = draw(dice, self.stage.workflow().plan(), self.case(), calm);
         faults.0.retain(|fault| !matches!(fault, Fault::Fail { .. }));
         faults
@@ -114,7 +115,7 @@ fn places(calls: &BTreeSet<(String, u32, String)>) -> BTreeSet<(String, u32, Str
     calls.iter().map(|(scope, time, args)| (place(scope), *time, args.clone())).collect()
 }
 
-fn data_of(execution: &Execution) -> Result<Value, Value> {
+pub(super) fn data_of(execution: &Execution) -> Result<Value, Value> {
     let End::Ended(outcome) = &execution.end else { panic!("it has ended") };
     match &outcome.result {
         Ok(Payload::Json(json)) => Ok(json.to_value()),
@@ -156,7 +157,7 @@ fn compare(drawn: &Drawn, faults: &Faults, execution: &Execution) {
 }
 
 /// How many workflows are drawn, or the number of one.
-fn seeds(count: u64) -> std::ops::Range<u64> {
+pub(super) fn seeds(count: u64) -> std::ops::Range<u64> {
     let of = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     of("WFHOST_GRAPH").map_or(0..of("WFHOST_GRAPHS").unwrap_or(count), |seed: u64| seed..seed + 1)
 }

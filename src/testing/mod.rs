@@ -24,6 +24,8 @@
 
 pub mod case_file;
 #[cfg(test)]
+mod drawn_retries;
+#[cfg(test)]
 mod drawn_workflows;
 pub mod execution;
 pub mod faults;

@@ -15,8 +15,6 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The id of the run: idempotency keys follow from it.
-const RUN: &str = "test";
 /// Bytes of the records of one execution. Arbitrary.
 const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 /// Processes that live at one time in one execution. Arbitrary.
@@ -126,7 +124,7 @@ impl<'a> Drive<'a> {
         });
         let mut acts: Vec<Due> = signals.chain(cancel).collect();
         acts.sort_by_key(|due| due.at);
-        let (id, begun) = (RUN.into(), Instant::now());
+        let (id, begun) = (Arc::clone(&stage.id), Instant::now());
         let incidents = Vec::new();
         Self { stage, case, id, time, disk, servers, living: None, acts, faults, plight, incidents, turns: 0, begun }
     }
@@ -213,6 +211,8 @@ impl<'a> Drive<'a> {
         let given = self.case.given().map_err(|(span, why)| End::BadExpression(span, why.to_owned()))?;
         let seed = *blake3::hash(self.case.name.value.as_bytes()).as_bytes();
         let spec = virtual_spec(self.stage.workflow(), (&self.id, seed), &self.stage.root, given, self.seams());
+        #[cfg(test)]
+        let spec = spec.map(|spec| self.stage.begins(spec));
         let started = spec.map_err(End::Refused).and_then(|spec| {
             kernel.start(spec).map_err(|error| End::Broken(format!("the run cannot be started: {error}")))
         });

@@ -27,6 +27,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The id of the run: idempotency keys follow from it.
+const RUN: &str = "test";
 /// Turns of one execution. Arbitrary: far more than a workflow of the largest size takes.
 pub const TURNS_MAX: u64 = 2_000_000;
 /// Records of one execution. Arbitrary.
@@ -36,6 +38,8 @@ pub const REAL_TIME_MAX: Duration = Duration::from_mins(1);
 
 /// What executions of one workflow have in common.
 pub struct Stage {
+    /// The id of the run.
+    id: Arc<str>,
     workflow: Workflow,
     root: Arc<dyn Program>,
     dispatcher: Arc<Dispatcher>,
@@ -106,6 +110,7 @@ impl Stage {
             bytes: whole.bytes,
         };
         Self {
+            id: RUN.into(),
             root: host.telling_root(workflow),
             workflow: workflow.clone(),
             dispatcher: Arc::clone(host.dispatcher()),
@@ -121,7 +126,8 @@ impl Stage {
 
     #[cfg(test)]
     pub(in crate::testing) fn with_oracle(self, oracle: oracle::Oracle) -> Self {
-        Self { oracle: Some(oracle), ..self }
+        let id = oracle.former.as_ref().map_or(self.id, |former| Arc::clone(&former.origin.seen_as));
+        Self { id, oracle: Some(oracle), ..self }
     }
 
     /// The room of one guest.

@@ -1,17 +1,41 @@
 //! Servers of tests of executions: answers follow from the place of a call in the workflow, and
 //! from how often it was made; and a cache of steps that has what it was given.
 
-use super::SeenCall;
+use super::{SeenCall, Stage};
 use crate::process::{Answer, Json, Payload};
-use crate::run::{CachedOutcome, OutgoingCall};
+use crate::run::{CachedOutcome, Origin, OutgoingCall, RunSpec};
 use crate::testing::faults::{Fault, Faults};
+use crate::workflow::interpreter::RETRY;
 use crate::workflow::interpreter::tests::reference::place;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The answer to the call of a place that is made for the time with this number, from 0.
-pub(in crate::testing) type Oracle = fn(place: &str, time: u32) -> Answer;
+/// What stands in for the answers of a case.
+#[derive(Clone)]
+pub(in crate::testing) struct Oracle {
+    /// The answer to the call of a place that is made for the time with this number, from 0.
+    pub(in crate::testing) answer: fn(place: &str, time: u32) -> Answer,
+    /// The run that this one retries.
+    pub(in crate::testing) former: Option<Former>,
+}
+
+/// A run that another one retries.
+#[derive(Clone)]
+pub(in crate::testing) struct Former {
+    pub(in crate::testing) input: Payload,
+    pub(in crate::testing) origin: Origin,
+    /// The calls that reached servers.
+    pub(in crate::testing) calls: Vec<SeenCall>,
+}
+
+impl Stage {
+    /// Makes the start of a run that of a retry, if it is one.
+    pub(super) fn begins(&self, spec: RunSpec) -> RunSpec {
+        let Some(former) = self.oracle.as_ref().and_then(|oracle| oracle.former.clone()) else { return spec };
+        RunSpec { entry: RETRY.into(), input: former.input, origin: Some(former.origin), ..spec }
+    }
+}
 
 /// The scope of a call, which its key ends with.
 pub(in crate::testing) fn scope_of(key: &str) -> &str {
@@ -21,10 +45,10 @@ pub(in crate::testing) fn scope_of(key: &str) -> &str {
 }
 
 /// The answer to a call that is new to these.
-pub(super) fn answer(oracle: Oracle, call: &OutgoingCall, calls: &[SeenCall]) -> Answer {
+pub(super) fn answer(oracle: &Oracle, call: &OutgoingCall, calls: &[SeenCall]) -> Answer {
     let at = place(scope_of(&call.idempotency_key));
     let time = calls.iter().filter(|seen| place(scope_of(&seen.key)) == at).count();
-    oracle(&at, time as u32)
+    (oracle.answer)(&at, time as u32)
 }
 
 /// Whether the host dies. The cache finds nothing then, since what a run has may be lost to it.

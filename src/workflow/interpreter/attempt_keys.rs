@@ -3,12 +3,12 @@
 //! An attempt of a step runs the steps within it anew, and a call of these goes on where it was in
 //! the attempt before:
 //!
-//! - **K1** A call that has succeeded, or may have, keeps its key however often it is sent in further
-//!   attempts: a server that honours keys does it once.
+//! - **K1** A call that has succeeded, or may have, keeps its key however often it is sent in
+//!   further attempts: a server that honours keys does it once.
 //! - **K2** A call of which all sends are known not to have happened has a new key.
 //!
-//! What is known is kept until the outermost step with `retry` around the call has ended its item, or
-//! its turn.
+//! What is known is kept until the outermost step with `retry` around the call has ended its item,
+//! or its turn.
 
 use super::blocks::ROOT;
 use super::state::Item;
@@ -40,11 +40,11 @@ impl Interpreter {
     /// Whether a step around a node has a `retry`.
     fn is_tried_again(&self, index: usize) -> bool {
         let mut place = self.nodes[index].block;
-        while let Some(around) = self.blocks.get(place).around() {
-            if self.node(around).retry.is_some_and(|retry| retry.max > 0) {
+        while let Some(((around, _), _)) = &self.blocks.get(place).of {
+            if self.node(*around).retry.is_some_and(|retry| retry.max > 0) {
                 return true;
             }
-            place = self.nodes[around].block;
+            place = self.nodes[*around].block;
         }
         false
     }

@@ -34,7 +34,7 @@ pub(super) struct BlockState {
     base: usize,
     len: usize,
     /// What it is of: an item, and the steps within it. `None` for the workflow.
-    of: Option<(ItemKey, Arc<Block>)>,
+    pub(super) of: Option<(ItemKey, Arc<Block>)>,
     /// How many of its nodes have ended.
     ended: usize,
     /// Whether nothing more of it begins.
@@ -84,11 +84,6 @@ impl BlockState {
     /// A block that follows the steps of the workflow.
     pub(super) fn after(after: AfterBlock, path: String, keys: String, is_of_list: bool) -> Self {
         Self { path, keys, is_of_list, after: Some(after), ..Self::default() }
-    }
-
-    /// The node whose item it is within.
-    pub(super) fn around(&self) -> Option<usize> {
-        self.of.as_ref().map(|((index, _), _)| *index)
     }
 
     fn nodes(&self) -> Range<usize> {

@@ -1,6 +1,8 @@
 //! The servers behind `call`: they answer as the case says, remember what they were asked, and
 //! outlive the host.
 
+#[cfg(test)]
+mod former;
 mod real;
 
 use super::disk::Disk;
@@ -156,7 +158,10 @@ impl Servers {
             disk: Arc::clone(disk),
             faults: faults.clone(),
             #[cfg(test)]
-            oracle: stage.oracle,
+            oracle: stage.oracle.clone(),
+            #[cfg(test)]
+            inner: Mutex::new(former::begun(stage)),
+            #[cfg(not(test))]
             inner: Mutex::default(),
         }
     }
@@ -295,7 +300,7 @@ impl Servers {
             return Ok((answer, Micros(0)));
         }
         #[cfg(test)]
-        if let Some(oracle) = self.oracle {
+        if let Some(oracle) = &self.oracle {
             let answer = super::oracle::answer(oracle, call, &inner.calls);
             self.note(inner, call, (step, args), None, &answer);
             return Ok((answer, self.delayed(inner, &number, Micros(0))));

@@ -41,6 +41,8 @@ pub(crate) struct Step {
     pub(crate) turns: Option<u32>,
     pub(crate) continue_on_error: bool,
     pub(crate) compensate: bool,
+    /// Whether its arguments have the outputs of the steps that it needs.
+    pub(crate) sees_needs: bool,
     /// Whether what the cache has of it is found by its input. `None` without a cache.
     pub(crate) cache: Option<CacheKey>,
 }
@@ -72,11 +74,17 @@ pub(crate) struct Draw {
     is_parallel: bool,
     /// Whether the next step runs after those of the workflow.
     is_after: bool,
+    sees_needs: bool,
 }
 
 impl Draw {
     pub(crate) fn new(seed: u64) -> Self {
-        Self { seed, drawn: 0, next: 0, left: 14, is_parallel: false, is_after: false }
+        Self { seed, drawn: 0, next: 0, left: 14, is_parallel: false, is_after: false, sees_needs: true }
+    }
+
+    /// Draws workflows whose calls are made with the same arguments whatever else has happened.
+    pub(crate) fn of_fixed_calls(seed: u64) -> Self {
+        Self { sees_needs: false, ..Self::new(seed) }
     }
 
     pub(crate) fn flow(&mut self) -> Flow {
@@ -130,18 +138,20 @@ impl Draw {
         let kind = self.kind(depth);
         let has_races = std::mem::replace(&mut self.is_parallel, is_parallel_before);
         let acts = !matches!(kind, Kind::Set(_) | Kind::Wait | Kind::Signal);
-        let continue_on_error = self.one_in(4);
+        // What failed within a step that succeeded all the same is not run again in a retry.
+        let continue_on_error = self.one_in(4) && (self.sees_needs || depth == 0);
         // Whether another item has failed by then would decide.
         let may_go_on = !is_parallel || continue_on_error;
         let compensate = acts && !self.is_after && self.one_in(2);
         // Of two that run side by side, both may run, or one has the outcome of the other.
-        let may_be_cached = matches!(kind, Kind::Call) && !compensate && !has_races;
+        let may_be_cached = matches!(kind, Kind::Call) && !compensate && !has_races && self.sees_needs;
         Step {
             condition: self.one_in(6).then(|| self.one_in(2)),
             retries: if acts && may_go_on && self.one_in(2) { 1 + self.below(2) as u32 } else { 0 },
             turns: (may_go_on && self.one_in(5)).then(|| 1 + self.below(3) as u32),
             cache: (may_be_cached && self.one_in(2))
                 .then(|| if self.one_in(2) { CacheKey::Input } else { CacheKey::Item }),
+            sees_needs: self.sees_needs,
             compensate,
             id,
             kind,
@@ -169,6 +179,23 @@ impl Draw {
             _ => Kind::Call,
         }
     }
+}
+
+/// The names of all signals that are waited for.
+pub(crate) fn signals_of(flow: &Flow) -> Vec<String> {
+    fn add(steps: &[Step], names: &mut Vec<String>) {
+        for step in steps {
+            match &step.kind {
+                Kind::Signal => names.push(step.id.clone()),
+                Kind::Group(steps) => add(steps, names),
+                Kind::Switch(cases) => cases.iter().for_each(|(_, steps)| add(steps, names)),
+                _ => {}
+            }
+        }
+    }
+    let mut names = Vec::new();
+    flow.on.iter().map(|(_, steps)| steps).chain([&flow.steps]).for_each(|steps| add(steps, &mut names));
+    names
 }
 
 /// What the signal of a step carries.
@@ -207,6 +234,7 @@ pub(crate) fn child() -> Vec<Step> {
         turns: None,
         continue_on_error: false,
         compensate: id == "one",
+        sees_needs: true,
         cache: None,
     };
     vec![plain("one", Kind::Call, vec![]), plain("two", Kind::Call, vec![0])]
@@ -228,8 +256,8 @@ impl Step {
         match &self.kind {
             Kind::Call => {
                 step["call"] = json!(self.handler());
-                let needs: Vec<String> =
-                    self.needs.iter().map(|need| format!(".steps.{}.output", list[*need].id)).collect();
+                let needs = self.needs.iter().filter(|_| self.sees_needs);
+                let needs: Vec<String> = needs.map(|need| format!(".steps.{}.output", list[*need].id)).collect();
                 let item = if self.items.is_some() { ".item" } else { "null" };
                 let turn = if self.turns.is_some() { ".turn" } else { "null" };
                 step["with"] = json!(format!("${{ [[{}], {item}, {turn}] }}", needs.join(", ")));

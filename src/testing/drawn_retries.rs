@@ -1,0 +1,153 @@
+//! Drawn workflows that fail, undo what they did, and are retried until they succeed, with hosts
+//! that die: what was done and not undone is then what a run has done that never failed, each thing
+//! once.
+
+use super::drawn_workflows::{Drawn, data_of, host, seeds};
+use super::execution::oracle::{Former, Oracle, scope_of};
+use super::execution::{Execution, REAL_TIME_MAX, SeenCall, Stage};
+use super::faults::Faults;
+use crate::host::{Host, RerunError, RetryOptions};
+use crate::process::{Answer, Payload, Problem};
+use crate::run::Record;
+use crate::sim::Dice;
+use crate::workflow::interpreter::tests::drawn::Draw;
+use crate::workflow::interpreter::tests::reference::{Reference, outcome, place};
+use crate::workflow::interpreter::{RepeatError, Undone};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The most runs after the first: the last one succeeds.
+const RETRIES_MAX: u64 = 2;
+
+/// The answer to a call says nothing of the time at which it is made: a call that is made again has
+/// the same arguments.
+fn fails(place: &str, time: u32) -> Answer {
+    match outcome(place, time) {
+        Ok(_) => Ok(result(place)),
+        Err(class) => Err(Arc::new(Problem::new("drawn", "It was drawn").with_class(class))),
+    }
+}
+
+fn result(place: &str) -> Payload {
+    Payload::json(&json!(blake3::hash(place.as_bytes()).as_bytes()[0]))
+}
+
+/// What was done and not undone: keys by their places.
+fn effects(calls: &[SeenCall], told: &dyn Fn() -> String) -> BTreeMap<String, BTreeSet<String>> {
+    let mut done: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut undone: BTreeSet<&str> = BTreeSet::new();
+    for seen in calls.iter().filter(|seen| matches!(seen.answer, Some(Ok(_)))) {
+        let scope = scope_of(&seen.key);
+        match scope.split_once("compensate/") {
+            Some((within, _)) => {
+                undone.insert(within);
+                let is_left =
+                    |key: &String| !scope_of(key).starts_with(within) && format!("{}/", scope_of(key)) != within;
+                for keys in done.values_mut() {
+                    keys.retain(is_left);
+                }
+            }
+            None if scope.starts_with("on.") => {}
+            None => {
+                let again = undone.iter().find(|within| format!("{scope}/").starts_with(**within));
+                assert_eq!(again, None, "{scope} was undone, and is sent again under its key\n{}", told());
+                done.entry(place(scope)).or_default().insert(seen.key.to_string());
+            }
+        }
+    }
+    done.retain(|_, keys| !keys.is_empty());
+    done
+}
+
+/// What an operator finds out who asks the servers. `None` if the paths of the steps do not say it:
+/// they do not name the turn.
+fn look(steps: &[String], calls: &[SeenCall]) -> Option<Undone> {
+    let mut undone = Undone::default();
+    for step in steps {
+        let of = calls.iter().filter(|seen| seen.step.strip_suffix(".compensate") == Some(step));
+        let mut ends: BTreeMap<&str, bool> = BTreeMap::new();
+        for seen in of {
+            let (within, _) = scope_of(&seen.key).split_once("compensate/")?;
+            *ends.entry(within).or_default() |= matches!(seen.answer, Some(Ok(_)));
+        }
+        let all: BTreeSet<bool> = ends.into_values().collect();
+        match (all.len(), all.first()?) {
+            (1, true) => undone.are.push(step.clone()),
+            (1, false) => undone.are_not.push(step.clone()),
+            _ => return None,
+        }
+    }
+    Some(undone)
+}
+
+/// The run that retries another. `None` if no step would run again, or nobody can say what is
+/// undone.
+fn retried(host: &Host, drawn: &Drawn, execution: &Execution, number: u64) -> Option<Former> {
+    let workflow = drawn.stage.workflow();
+    let records = Record::decode_run(execution.records.clone()).unwrap();
+    let mut options = RetryOptions::default();
+    let mut prepared = match host.prepare_retry(workflow, &records, workflow, options.clone()) {
+        Err(RerunError::Repeat(RepeatError::Unsure { steps })) => {
+            options.undone = look(&steps, &execution.calls)?;
+            host.prepare_retry(workflow, &records, workflow, options).unwrap()
+        }
+        Err(RerunError::Repeat(RepeatError::NothingFailed)) => return None,
+        other => other.unwrap_or_else(|error| panic!("{error:?}")),
+    };
+    let origin = prepared.take_origin(&format!("again-{number}").into());
+    Some(Former { input: Payload::json(&prepared.repetition.input), origin, calls: execution.calls.clone() })
+}
+
+/// Runs a workflow with a seed, and retries it. Returns whether the last retry was begun.
+fn run(host: &Host, drawn: &mut Drawn, dice: &mut Dice) -> bool {
+    let mut former = None;
+    let retries = 1 + dice.below(RETRIES_MAX);
+    for number in 0..=retries {
+        let is_last = number == retries;
+        let answer = if is_last { |place: &str, _| Ok(result(place)) } else { fails };
+        let stage = Stage::new(host, drawn.stage.workflow(), 1, &[], REAL_TIME_MAX);
+        drawn.stage = stage.with_oracle(Oracle { answer, former: former.take() });
+        let mut faults = Faults::default();
+        let mut execution = drawn.execute(&faults);
+        if dice.chance(70) {
+            faults = drawn.faults(dice, &execution);
+            execution = drawn.execute(&faults);
+        }
+        let told = || format!("run {number}, {}", drawn.told(&faults));
+        let done = effects(&execution.calls, &told);
+        for (place, keys) in &done {
+            assert!(keys.len() == 1, "{place} was done {} times: {keys:?}\n{}", keys.len(), told());
+        }
+        let result = data_of(&execution);
+        if is_last {
+            assert!(result.is_ok(), "{result:?}\n{}", told());
+            let calls = Reference::without_failures(&drawn.flow).calls;
+            let wanted = calls.iter().map(|(scope, ..)| place(scope)).filter(|place| !place.starts_with("on."));
+            let missing: Vec<String> = wanted.filter(|place| !done.contains_key(place)).collect();
+            assert!(missing.is_empty(), "not done: {missing:?}\n{}", told());
+            return true;
+        }
+        if result.is_ok() {
+            return false;
+        }
+        former = retried(host, drawn, &execution, number + 1);
+        if former.is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+#[test]
+fn drawn_workflows_that_are_retried_have_done_each_thing_once() {
+    let (host, folder) = (host(), tempfile::tempdir().unwrap());
+    let (mut whole, mut all) = (0, 0);
+    for seed in seeds(300) {
+        let flow = Draw::of_fixed_calls(seed).flow();
+        let mut drawn = Drawn::of(&host, folder.path(), seed, flow, None);
+        whole += u32::from(run(&host, &mut drawn, &mut Dice::new(seed)));
+        all += 1;
+    }
+    assert!(all == 1 || whole * 5 > all, "of {all} workflows {whole} were retried to the end");
+}
