@@ -10,8 +10,8 @@ use crate::host::{Host, RerunError, RetryOptions};
 use crate::process::{Answer, Payload, Problem};
 use crate::run::Record;
 use crate::sim::Dice;
-use crate::workflow::interpreter::tests::drawn::Draw;
-use crate::workflow::interpreter::tests::reference::{Reference, outcome, place};
+use crate::workflow::interpreter::tests::drawn::{Draw, Flow};
+use crate::workflow::interpreter::tests::reference::{Reference, can_undo, outcome, place};
 use crate::workflow::interpreter::{RepeatError, Undone};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,6 +60,16 @@ fn effects(calls: &[SeenCall], told: &dyn Fn() -> String) -> BTreeMap<String, BT
     done
 }
 
+/// What can be undone, and is not, is what a failed run could not undo.
+fn is_attempted(flow: &Flow, done: &BTreeMap<String, BTreeSet<String>>, calls: &[SeenCall], told: &dyn Fn() -> String) {
+    let undone: BTreeSet<&str> =
+        calls.iter().filter_map(|seen| Some(scope_of(&seen.key).split_once("compensate/")?.0)).collect();
+    for scope in done.values().flatten().map(|key| scope_of(key)).filter(|scope| can_undo(&flow.steps, scope)) {
+        let is_attempted = undone.iter().any(|within| format!("{scope}/").starts_with(within));
+        assert!(is_attempted, "{scope} was not undone: {undone:?}\n{}", told());
+    }
+}
+
 /// What an operator finds out who asks the servers. `None` if the paths of the steps do not say it:
 /// they do not name the turn.
 fn look(steps: &[String], calls: &[SeenCall]) -> Option<Undone> {
@@ -106,6 +116,7 @@ fn run(host: &Host, drawn: &mut Drawn, dice: &mut Dice) -> bool {
     for number in 0..=retries {
         let is_last = number == retries;
         let answer = if is_last { |place: &str, _| Ok(result(place)) } else { fails };
+        let before = former.as_ref().map_or(0, |former: &Former| former.calls.len());
         let stage = Stage::new(host, drawn.stage.workflow(), 1, &[], REAL_TIME_MAX);
         drawn.stage = stage.with_oracle(Oracle { answer, former: former.take() });
         let mut faults = Faults::default();
@@ -120,6 +131,10 @@ fn run(host: &Host, drawn: &mut Drawn, dice: &mut Dice) -> bool {
             assert!(keys.len() == 1, "{place} was done {} times: {keys:?}\n{}", keys.len(), told());
         }
         let result = data_of(&execution);
+        // If it failed after the steps, nothing is undone.
+        if result.as_ref().is_err_and(|data| data["step"].as_str().is_some_and(|step| !step.starts_with("on."))) {
+            is_attempted(&drawn.flow, &done, &execution.calls[before..], &told);
+        }
         if is_last {
             assert!(result.is_ok(), "{result:?}\n{}", told());
             let calls = Reference::without_failures(&drawn.flow).calls;

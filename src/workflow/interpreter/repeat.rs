@@ -255,7 +255,7 @@ pub fn repeat(jq: &Arc<Jq>, former: &FormerRun<'_>, repeating: &RepeatOptions<'_
         input: RepeatInput {
             inputs,
             numbers: interpreter.numbers_for_repeat(),
-            undos: interpreter.undos_for_repeat(&prior),
+            undos: interpreter.undos_for_repeat(),
             steps: prior,
             fresh: asked.into_iter().chain(interpreter.fresh.iter().cloned()).collect(),
             generation: interpreter.generation + 1,

@@ -32,7 +32,7 @@ pub struct RepeatInput {
     /// by what the keys have before them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub numbers: BTreeMap<String, u32>,
-    /// The successes that are taken over and can be undone, in their order.
+    /// The successes of the former run that can be undone and were not, in their order.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub undos: Vec<PriorUndo>,
     /// How many runs it repeats, one after the other, beyond the first: the steps below `on` have

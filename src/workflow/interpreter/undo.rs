@@ -10,8 +10,9 @@
 //! - **U2** If a step with a `compensate` has steps within it, those are undone by it alone once it
 //!   has succeeded.
 //! - **U3** A run that repeats this one runs again what was undone, under new keys, and takes over
-//!   what was not: with all that was recorded for its compensation. Of what is neither, since a
-//!   compensation acted and then failed, somebody has to say which it is.
+//!   what was not: with all that was recorded for its compensation, which is tried again if that
+//!   run fails, too. Of what is neither, since a compensation acted and then failed, somebody has
+//!   to say which it is.
 //! - **U4** An item that failed may have happened all the same. It is not undone, since there is no
 //!   result to undo it by, but listed with what was not undone.
 
@@ -176,6 +177,10 @@ impl Interpreter {
             return;
         }
         let keys = self.keys_to_undo(key);
+        if self.undos.has(&keys) {
+            // It succeeded in an earlier attempt of a step around it.
+            return;
+        }
         let problem = Problem { data: None, ..problem.clone() }.with_class(ProblemClass::Uncertain);
         self.add_undo(key, keys, (Err(problem), Undo::size_with(None)), true);
     }

@@ -6,7 +6,6 @@
 use super::blocks::ROOT;
 use super::json_texts::{text, texts};
 use super::repeat::{RepeatError, STEPS_LISTED_MAX};
-use super::taken_over::PriorStep;
 use super::undo::{Level, Seen, Undo};
 use super::{Interpreter, ItemKey, kind};
 use crate::process::Problem;
@@ -36,7 +35,7 @@ impl Undone {
     }
 }
 
-/// A success that is taken over and can be undone.
+/// A success of the former run that can be undone.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct PriorUndo {
@@ -176,11 +175,11 @@ impl Interpreter {
         Ok(())
     }
 
-    /// The successes among what is taken over that can be undone, in their order.
-    pub(super) fn undos_for_repeat(&self, prior: &BTreeMap<String, PriorStep>) -> Vec<PriorUndo> {
+    /// The successes that can be undone and were not, in their order: those of items that run
+    /// again, too, since the new run may fail before it comes to them.
+    pub(super) fn undos_for_repeat(&self) -> Vec<PriorUndo> {
         let not_undone = self.kept.iter().flat_map(|kept| kept.not_undone.iter().rev()).map(|(undo, _)| undo);
-        let is_success = |undo: &&Undo| !undo.is_unsure && is_taken_over(&undo.levels, prior);
-        let all = self.undos.iter().chain(not_undone).filter(is_success);
+        let all = self.undos.iter().chain(not_undone).filter(|undo| !undo.is_unsure);
         let prior = |undo: &Undo| PriorUndo {
             path: undo.path.clone(),
             keys: undo.keys.clone(),
@@ -191,7 +190,7 @@ impl Interpreter {
         all.map(prior).collect()
     }
 
-    /// Records what of the results that are taken over can be undone.
+    /// Records what of the former run can be undone.
     pub(super) fn take_over_undos(&mut self, undos: Vec<PriorUndo>) {
         for PriorUndo { path, keys, levels, is_of_list, seen } in undos {
             // The workflow may be another one by now.
@@ -224,22 +223,6 @@ impl Interpreter {
 
 fn no_room() -> Problem {
     Problem::new(kind::STATE_TOO_LARGE, "The run keeps too much")
-}
-
-/// Whether an item is taken over, by itself or with what it is within.
-fn is_taken_over(levels: &[Level], prior: &BTreeMap<String, PriorStep>) -> bool {
-    let mut steps = prior;
-    for Level { id, item, turn, .. } in levels {
-        let Some(step) = steps.get(&**id) else { return false };
-        if step.succeeded || step.items.contains_key(item) {
-            return true;
-        }
-        // A step that runs again begins with its first turn.
-        let within = step.within.get(item).filter(|_| *turn == 0);
-        let Some(within) = within else { return false };
-        steps = within;
-    }
-    false
 }
 
 /// Steps for people, with the verb that follows.

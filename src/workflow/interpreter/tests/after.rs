@@ -209,6 +209,22 @@ fn steps_within_items_are_undone_once_though_the_item_was_retried() {
     assert_eq!(world.data()["undone"], json!(["order[1].pay", "order[0].pay"]));
 }
 
+#[test]
+fn a_success_in_an_earlier_attempt_of_the_step_around_it_is_undone() {
+    let mut pays = 0;
+    let world = run(GROUP, json!({}), |ask| match &*ask.scope {
+        "order/0/0/pay/0/0" => {
+            pays += 1;
+            if pays == 1 { ok(json!("paid")) } else { fails("closed") }
+        }
+        "order/0/0/ship/0/0" => Reply::Now(Err(Arc::new(retryable()))),
+        _ => ok(json!(0)),
+    });
+    let data = world.data();
+    assert_eq!((pays, &data["undone"], &data["not-undone"]), (2, &json!(["order[0].pay"]), &json!([])));
+    assert_eq!(world.asked.last().unwrap().input, json!(["refund", "paid", "a"]));
+}
+
 fn retryable() -> Problem {
     Problem::new("busy", "Busy").with_class(crate::process::ProblemClass::Retryable)
 }
