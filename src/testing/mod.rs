@@ -23,15 +23,13 @@
 //! It does not test services, schedules, or concurrency groups: each case is one run.
 
 pub mod case_file;
-#[cfg(test)]
-mod drawn_retries;
-#[cfg(test)]
-mod drawn_workflows;
 pub mod execution;
 pub mod faults;
 mod judge;
 pub mod outcome;
 pub mod suite;
+#[cfg(test)]
+mod tests;
 
 pub use case_file::{Case, CaseFile};
 pub use faults::{Fault, Faults};

@@ -3,13 +3,13 @@
 //! once.
 
 use super::drawn_workflows::{Drawn, data_of, host, seeds};
-use super::execution::oracle::{Former, Oracle, scope_of};
-use super::execution::{Execution, REAL_TIME_MAX, SeenCall, Stage};
-use super::faults::Faults;
 use crate::host::{Host, RerunError, RetryOptions};
 use crate::process::{Answer, Payload, Problem};
 use crate::run::Record;
 use crate::sim::Dice;
+use crate::testing::execution::oracle::{Former, Oracle, scope_of};
+use crate::testing::execution::{Execution, REAL_TIME_MAX, SeenCall, Stage};
+use crate::testing::faults::Faults;
 use crate::workflow::interpreter::tests::drawn::{Draw, Flow};
 use crate::workflow::interpreter::tests::reference::{Reference, can_undo, outcome, place};
 use crate::workflow::interpreter::{RepeatError, Undone};

@@ -2,15 +2,15 @@
 //! the plain executor of [`reference`](crate::workflow::interpreter::tests::reference): each has
 //! the calls, with their keys, the statuses and the outcome of a run that nothing disturbs.
 
-use super::case_file::Case;
-use super::execution::oracle::{self, Oracle, scope_of};
-use super::execution::{End, Execution, REAL_TIME_MAX, SeenCall, Stage};
-use super::faults::{Fault, Faults, draw};
-use super::suite::Suite;
 use crate::dispatch::{CallContext, Declaration, from_inline_fn};
 use crate::host::{Host, Workflow};
 use crate::process::{Answer, Micros, Payload, Problem};
 use crate::sim::Dice;
+use crate::testing::case_file::Case;
+use crate::testing::execution::oracle::{self, Oracle, scope_of};
+use crate::testing::execution::{End, Execution, REAL_TIME_MAX, SeenCall, Stage};
+use crate::testing::faults::{Fault, Faults, draw};
+use crate::testing::suite::Suite;
 use crate::workflow::interpreter::tests::drawn::{CAREFUL, Draw, Flow, HANDLER, body_of, signals_of, texts};
 use crate::workflow::interpreter::tests::reference::{Reference, can_undo, failed_after, outcome, place};
 use serde_json::{Value, json};

@@ -1,0 +1,4 @@
+//! Drawn workflows, executed.
+
+mod drawn_retries;
+mod drawn_workflows;
