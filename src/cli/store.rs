@@ -2,7 +2,7 @@
 
 use crate::cli::args::data::DataArguments;
 use crate::cli::report::error::{CommandError, UserError, kind};
-use crate::cli::report::invocation::ALLOW_ADDRESS;
+use crate::cli::report::invocation::{ALLOW_ADDRESS, PLAIN_SECRETS};
 use crate::cli::report::journal::{ANOTHER_FOLDER, RECREATED_HINT, TORN_HINT, gone, recovery_error, recreated, torn};
 use crate::cli::report::unresponsive::waiting_for;
 use crate::cli::terminal::{quoted, say};
@@ -13,6 +13,7 @@ use crate::journal::{self, Address, DurabilityListener, Filter, Owner, StoreErro
 use crate::run::{DamagedRecord, Record, Uncertain};
 use crate::workflow::diagnostics::closest;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -260,14 +261,18 @@ impl Runs {
         Ok(records)
     }
 
-    /// The command that resumes a run, with the addresses that it was started with.
+    /// The command that resumes a run, with what it was permitted when it was started.
     pub(in crate::cli) fn resume_command(&self, id: &str) -> String {
-        match self.try_manifest(id) {
-            Ok(Ok(manifest)) if !manifest.addresses.is_empty() => {
-                format!("wfhost resume {id} {ALLOW_ADDRESS} {}", manifest.addresses.join(","))
+        let mut command = format!("wfhost resume {id}");
+        if let Ok(Ok(manifest)) = self.try_manifest(id) {
+            if !manifest.addresses.is_empty() {
+                let _ = write!(command, " {ALLOW_ADDRESS} {}", manifest.addresses.join(","));
             }
-            _ => format!("wfhost resume {id}"),
+            if manifest.plain_secrets {
+                let _ = write!(command, " {PLAIN_SECRETS}");
+            }
         }
+        command
     }
 }
 

@@ -283,7 +283,7 @@ impl HostBuilder {
         };
         let kept = guests.cache().dir().ok().map(|folder| folder.join(PULLED));
         let registries = Registries::new(self.registries.unwrap_or_else(|| self.http.clone()), kept);
-        let addresses = self.http.permissions.iter().map(ToString::to_string).collect();
+        let permits = super::manifest::Permits::of(&self.http);
         let http = Http::new(self.http).map_err(HostError::Http)?.hooked(self.http_hook);
         let (secrets, http) = (Arc::clone(&self.secrets), http.with_secrets(self.secrets));
         let registry = self.registry.built_in(handler::HTTP, http).built_in(handler::LOG, Log::new(logs));
@@ -306,7 +306,7 @@ impl HostBuilder {
             data,
             blobs,
             blob_bounds: self.blob_bounds,
-            addresses,
+            permits,
             compiling: self.compiling,
             retains: self.retains,
             locking: self.locking,

@@ -7,6 +7,7 @@
 use super::control::Control;
 use super::durable_watch::DurableWatchers;
 use super::groups::Groups;
+use super::manifest::Permits;
 use super::storage::{KernelListener, StorageWatcher};
 use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, StartNotes, Workflow};
 use crate::base::guarded;
@@ -293,11 +294,12 @@ impl Host {
     ) -> Result<NewRun, LoadError> {
         self.store_components(workflow)?;
         let source = notes.started_by.as_deref().unwrap_or(source).into();
-        let (addresses, notes) = (self.shared.addresses.clone(), notes.clone());
+        let (Permits { addresses, plain_secrets }, notes) = (self.shared.permits.clone(), notes.clone());
         let version = notes.version.map(|version| version.row);
         let label = |(key, value): (&String, &String)| (key.as_str().into(), value.as_str().into());
         let labels = notes.labels.iter().map(label).collect();
-        let manifest = RunManifest { addresses, notes, ..RunManifest::new(workflow, inputs) };
+        let plain_secrets = plain_secrets && workflow.plan().used_secrets().next().is_some();
+        let manifest = RunManifest { addresses, plain_secrets, notes, ..RunManifest::new(workflow, inputs) };
         let name = manifest.name.as_str().into();
         let components = manifest.components.values().map(|hash| hash.as_str().into()).collect();
         let group = self.group_of(id, workflow, inputs)?;

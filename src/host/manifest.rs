@@ -2,6 +2,7 @@
 
 use super::Workflow;
 use super::children::CHILD;
+use crate::dispatch::http::HttpConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -25,9 +26,29 @@ pub struct RunManifest {
     /// named when the run is recovered, and permit nothing by themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+    /// Whether its host sent secrets without TLS to loopback addresses, and it has secrets. Stored
+    /// for the same reason.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub plain_secrets: bool,
     /// What else is noted of the start.
     #[serde(default, skip_serializing_if = "StartNotes::is_empty")]
     pub notes: StartNotes,
+}
+
+/// What `http` may do beyond what is always permitted.
+#[derive(Clone, Debug)]
+pub(super) struct Permits {
+    /// The addresses that it may reach though they are not public.
+    pub(super) addresses: Vec<String>,
+    /// Whether it sends secrets without TLS to loopback addresses.
+    pub(super) plain_secrets: bool,
+}
+
+impl Permits {
+    pub(super) fn of(http: &HttpConfig) -> Self {
+        let addresses = http.permissions.iter().map(ToString::to_string).collect();
+        Self { addresses, plain_secrets: http.plain_secrets_to_loopback }
+    }
 }
 
 /// What is noted of a start beside the workflow and the inputs. Nothing that a run does depends on
@@ -88,6 +109,7 @@ impl RunManifest {
             components,
             start: start.finalize().to_hex().to_string(),
             addresses: Vec::new(),
+            plain_secrets: false,
             notes: StartNotes::default(),
         }
     }
@@ -175,6 +197,7 @@ mod tests {
             components: BTreeMap::from([("./x.wasm".to_owned(), "00ff".to_owned())]),
             start: "77".to_owned(),
             addresses: vec!["localhost".to_owned()],
+            plain_secrets: true,
             notes: StartNotes::default(),
         };
         let text = manifest.to_text();

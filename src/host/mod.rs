@@ -139,8 +139,7 @@ struct Shared {
     /// The blobs of its runs.
     blobs: Arc<blobs::HostBlobs>,
     blob_bounds: crate::run::BlobBounds,
-    /// What `http` may reach beyond public addresses.
-    addresses: Vec<String>,
+    permits: manifest::Permits,
     /// Receives notices when a component is compiled.
     compiling: Option<builder::CompileWatcher>,
     /// The bytes of components are kept although there is no folder for them.

@@ -160,6 +160,8 @@ fn a_termination_leaves_the_run_for_others() {
     // For people it is a sentence.
     let resumed = world.spawn(&["resume", "it"]);
     eventually(|| world.tells(&["ps", "--json"])[0]["run"].as_str().map(str::to_owned));
+    // `timeout` and others send it to a process, and then to its group.
+    resumed.send("-TERM");
     resumed.send("-TERM");
     let output = resumed.output();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

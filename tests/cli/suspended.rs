@@ -320,3 +320,29 @@ fn damage_that_is_seen_is_noted() {
     assert_eq!(world.tells(&["status", "--json", "bad"])["status"], "damaged");
     assert_eq!(world.tells(&["ls", "--json"])[0]["status"], "damaged");
 }
+
+/// What an operator has permitted is asked for again, before anything of the run goes on.
+#[test]
+fn a_run_that_sends_secrets_without_tls_is_resumed_by_whoever_permits_it() {
+    let world = World::new(
+        "
+secrets: { KEY: { from: env, hosts: [ \"127.0.0.1:9\" ] } }
+steps:
+  - { id: asks, wait: { signal: answer } }
+  - id: pay
+    needs: asks
+    call: http
+    with: { url: \"http://127.0.0.1:9/\", headers: { x-key: \"${ .secrets.KEY }\" } }
+    allow: { http: GET http://127.0.0.1:9 }
+    secrets: [ KEY ]
+",
+    );
+    let permits = ["--allow-address", "127.0.0.1", "--plain-secrets", "--secret", "KEY=env:PATH"];
+    world.begin("it", "asks", &permits).kill();
+    let status = said(&world.does(&["status", "it"]));
+    assert!(status.contains("wfhost resume it --allow-address 127.0.0.1 --plain-secrets"), "{status}");
+    let refused = world.refuses(&["resume", "it", "--allow-address", "127.0.0.1", "--secret", "KEY=env:PATH"]);
+    assert!(refused.contains("was started with --plain-secrets, and would fail without it"), "{refused}");
+    assert!(refused.contains("to permit it again: wfhost resume it --allow-address 127.0.0.1"), "{refused}");
+    assert_eq!(world.tells(&["status", "--json", "it"])["status"], "suspended");
+}

@@ -7,7 +7,7 @@
 use crate::cli::args::host::HostArguments;
 use crate::cli::commands::listing::{queue_place, queue_text};
 use crate::cli::report::error::{CommandError, UserError, kind};
-use crate::cli::report::invocation::{ALLOW_ADDRESS, Invocation};
+use crate::cli::report::invocation::{ALLOW_ADDRESS, Invocation, PLAIN_SECRETS};
 use crate::cli::store::{Runs, runs_of};
 use crate::cli::watch::session::Session;
 use crate::dispatch::http::Permission;
@@ -26,10 +26,15 @@ pub(in crate::cli) fn belongs_to_another_host(outcome: &Outcome) -> bool {
 
 impl HostArguments {
     /// Refuses to continue a run without an address that it was started with, unless the command
-    /// chose its addresses itself.
+    /// chose its addresses itself, or without TLS for its secrets if it had none.
     pub(in crate::cli) fn check_addresses(&self, runs: &Runs, id: &str, again: &Invocation) -> Result<(), UserError> {
         // A run with an unreadable manifest is rejected as damaged when it is loaded.
         let Ok(Ok(about)) = runs.try_manifest(id) else { return Ok(()) };
+        if about.plain_secrets && !self.plain_secrets {
+            let title = format!("the run {id} was started with {PLAIN_SECRETS}, and would fail without it");
+            let permit = again.with_switch(PLAIN_SECRETS).unwrap_or_else(|| format!("add {PLAIN_SECRETS}"));
+            return Err(UserError::new(kind::USAGE, title).hint(format!("to permit it again: {permit}")));
+        }
         let missing = self.missing(&about);
         if self.chosen_addresses || missing.is_empty() {
             return Ok(());

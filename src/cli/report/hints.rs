@@ -1,7 +1,7 @@
 //! What a user could do about a problem of a run, by its kind: the flag to give, or the line to add
 //! to the file. There is no hint if none is known to help.
 
-use crate::cli::report::invocation::{Invocation, shell_quoted};
+use crate::cli::report::invocation::{Invocation, PLAIN_SECRETS, shell_quoted};
 use crate::cli::report::units::{amount, exact_duration, size};
 use crate::dispatch::kind as call;
 use crate::guest::OUT_OF_FUEL;
@@ -90,7 +90,7 @@ impl Failure<'_> {
                     url::Host::Ipv6(address) => address.is_loopback(),
                     url::Host::Domain(_) => false,
                 };
-                let command = self.invocation.with_switch("--plain-secrets").filter(|_| is_loopback)?;
+                let command = self.invocation.with_switch(PLAIN_SECRETS).filter(|_| is_loopback)?;
                 Some(format!("if this machine may receive it: {command}"))
             }
         }

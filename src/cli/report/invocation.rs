@@ -23,6 +23,9 @@ pub(in crate::cli) struct Invocation {
 /// The flag that permits addresses.
 pub(in crate::cli) const ALLOW_ADDRESS: &str = "--allow-address";
 
+/// The switch that permits secrets without TLS.
+pub(in crate::cli) const PLAIN_SECRETS: &str = "--plain-secrets";
+
 /// Flags with a value that say how a run is executed, not what it is: they are not stored with a
 /// durable run.
 const HOST_FLAGS: [&str; 10] = [
@@ -39,7 +42,7 @@ const HOST_FLAGS: [&str; 10] = [
 ];
 
 /// Those of them that have no value.
-const HOST_SWITCHES: [&str; 2] = ["--no-cache", "--plain-secrets"];
+const HOST_SWITCHES: [&str; 2] = ["--no-cache", PLAIN_SECRETS];
 
 impl Invocation {
     /// This process's own words; `timeout` is their `--timeout`.

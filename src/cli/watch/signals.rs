@@ -21,7 +21,7 @@ use crate::process::problem;
 use parking_lot::{Condvar, Mutex};
 use std::io::{BufRead as _, BufReader, IsTerminal as _};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How long calls in flight may take to be answered when a durable run is suspended. Arbitrary:
@@ -75,6 +75,10 @@ struct State {
     ready: bool,
     counts: SignalCounts,
 }
+
+/// Terminations that come so close together are one: `timeout` sends one to a process, and then to
+/// its group. Arbitrary.
+const TOGETHER: Duration = Duration::from_millis(200);
 
 /// The signals so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -180,6 +184,7 @@ impl Signals {
             let time_left = self.0.time.as_ref().map_or(Duration::MAX, |(time_left, _)| *time_left);
             let mut time = std::pin::pin!(tokio::time::sleep(time_left));
             let mut is_late = false;
+            let mut terminated: Option<Instant> = None;
             loop {
                 let is_termination = tokio::select! {
                     _ = interrupt.recv() => false,
@@ -190,6 +195,10 @@ impl Signals {
                         continue;
                     }
                 };
+                if is_termination && terminated.is_some_and(|at| at.elapsed() < TOGETHER) {
+                    continue;
+                }
+                terminated = if is_termination { Some(Instant::now()) } else { terminated };
                 let counts = {
                     let mut state = self.0.state.lock();
                     state.counts.interrupts += u32::from(!is_termination);

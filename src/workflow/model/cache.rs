@@ -37,7 +37,9 @@ pub(super) fn read_cache(node: &Node, problems: &mut Diagnostics) -> Option<Span
         }
         let message = format!("`cache` must be `auto`, or a mapping with `ttl` or `key`, not {}", shown(node));
         let meant = match node.as_scalar().map(|scalar| scalar.text.as_str()) {
-            Some("true" | "yes" | "on") => "`auto` keeps what depends on the input alone: cache: auto",
+            Some("true" | "yes" | "on") => {
+                "`auto` keeps what a guest makes of its input alone: cache: auto; for a call: cache: { ttl: 1h }"
+            }
             Some("false" | "no" | "off" | "none") => "a step without `cache` keeps nothing: leave it out",
             _ => EXAMPLE,
         };

@@ -200,7 +200,7 @@ impl<'a> KnownNames<'a> {
                 )),
                 _ => Ok(ReferenceTarget::Given),
             },
-            other => Err(self.unknown_root(other, rest)),
+            other => Err(self.unknown_root(other, rest, site)),
         }
     }
 
@@ -208,7 +208,7 @@ impl<'a> KnownNames<'a> {
         if self.hints { closest(word, names) } else { None }
     }
 
-    fn unknown_root(&self, root: &str, rest: &[String]) -> BadReference {
+    fn unknown_root(&self, root: &str, rest: &[String], site: ExpressionSite) -> BadReference {
         let hint = if let Some(meant) = self.of_needs(root, rest) {
             format!("did you mean `{meant}`?")
         } else if root == "matrix" {
@@ -220,7 +220,8 @@ impl<'a> KnownNames<'a> {
         } else if self.steps().any(|id| id == root) {
             format!("did you mean `.steps.{root}.output`?")
         } else {
-            suggest(root, ".", &ROOTS)
+            let given = site.output.then_some("output");
+            suggest(root, ".", &ROOTS.into_iter().chain(given).collect::<Vec<_>>())
         };
         BadReference::new("unknown-reference", format!("there is no `.{root}` in an expression"), hint)
     }
