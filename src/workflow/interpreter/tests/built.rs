@@ -1,30 +1,13 @@
 //! Drawn workflows have one plan, whether they are a file or written in Rust.
 
 use super::drawn::{CacheKey, Draw, HANDLER, Kind, Step as Drawn, texts};
+use super::random::Files;
 use super::*;
 use crate::workflow::builder::{Cache, Case, Definition, Repeat, Retry, Signal, Step, When, expr};
-use crate::workflow::plan::{Environment, Handlers, ResolvedComponent, Unusable};
 use std::time::Duration;
 
-/// The file that the others run as a workflow.
-struct Child(String);
-
-impl Environment for Child {
-    fn component(&self, _: &str) -> Result<ResolvedComponent, Unusable> {
-        Ok(ResolvedComponent::default())
-    }
-
-    fn workflow(&self, path: &str) -> Result<Source, Unusable> {
-        Ok(Source::new(path, &self.0))
-    }
-
-    fn handlers(&self) -> Option<&dyn Handlers> {
-        None
-    }
-}
-
 fn planned(text: &str, child: &str) -> String {
-    let files = Child(child.to_owned());
+    let files = Files(child.to_owned());
     load(&Source::new("drawn.yaml", text), &jq(), &files).unwrap_or_else(|problems| panic!("{problems}")).to_json()
 }
 

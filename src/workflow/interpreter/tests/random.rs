@@ -8,7 +8,7 @@ use crate::workflow::plan::{Environment, Handlers, ResolvedComponent, Unusable};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The file that runs as a step of others.
-struct Files(String);
+pub(super) struct Files(pub(super) String);
 
 impl Environment for Files {
     fn component(&self, _: &str) -> Result<ResolvedComponent, Unusable> {
