@@ -4,6 +4,7 @@ use super::blobs::HostBlobs;
 use super::cached_calls::StepCaching;
 use super::durable::DataFolder;
 use super::expression_cache::ExpressionCache;
+use super::manifest::Permitted;
 use super::port::SchedulerPort;
 use super::retention::RetentionPolicy;
 use super::storage::{StorageNotice, StorageWatcher};
@@ -283,7 +284,7 @@ impl HostBuilder {
         };
         let kept = guests.cache().dir().ok().map(|folder| folder.join(PULLED));
         let registries = Registries::new(self.registries.unwrap_or_else(|| self.http.clone()), kept);
-        let permits = super::manifest::Permits::of(&self.http);
+        let permitted = Permitted::of(&self.http);
         let http = Http::new(self.http).map_err(HostError::Http)?.hooked(self.http_hook);
         let (secrets, http) = (Arc::clone(&self.secrets), http.with_secrets(self.secrets));
         let registry = self.registry.built_in(handler::HTTP, http).built_in(handler::LOG, Log::new(logs));
@@ -306,7 +307,7 @@ impl HostBuilder {
             data,
             blobs,
             blob_bounds: self.blob_bounds,
-            permits,
+            permitted,
             compiling: self.compiling,
             retains: self.retains,
             locking: self.locking,

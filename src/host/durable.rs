@@ -7,7 +7,7 @@
 use super::control::Control;
 use super::durable_watch::DurableWatchers;
 use super::groups::Groups;
-use super::manifest::Permits;
+use super::manifest::Permitted;
 use super::storage::{KernelListener, StorageWatcher};
 use super::{Host, LoadError, RunHandle, RunManifest, RunOptions, StartNotes, Workflow};
 use crate::base::guarded;
@@ -294,7 +294,7 @@ impl Host {
     ) -> Result<NewRun, LoadError> {
         self.store_components(workflow)?;
         let source = notes.started_by.as_deref().unwrap_or(source).into();
-        let (Permits { addresses, plain_secrets }, notes) = (self.shared.permits.clone(), notes.clone());
+        let (Permitted { addresses, plain_secrets }, notes) = (self.shared.permitted.clone(), notes.clone());
         let version = notes.version.map(|version| version.row);
         let label = |(key, value): (&String, &String)| (key.as_str().into(), value.as_str().into());
         let labels = notes.labels.iter().map(label).collect();

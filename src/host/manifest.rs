@@ -37,14 +37,14 @@ pub struct RunManifest {
 
 /// What `http` may do beyond what is always permitted.
 #[derive(Clone, Debug)]
-pub(super) struct Permits {
+pub(super) struct Permitted {
     /// The addresses that it may reach though they are not public.
     pub(super) addresses: Vec<String>,
     /// Whether it sends secrets without TLS to loopback addresses.
     pub(super) plain_secrets: bool,
 }
 
-impl Permits {
+impl Permitted {
     pub(super) fn of(http: &HttpConfig) -> Self {
         let addresses = http.permissions.iter().map(ToString::to_string).collect();
         Self { addresses, plain_secrets: http.plain_secrets_to_loopback }

@@ -139,7 +139,7 @@ struct Shared {
     /// The blobs of its runs.
     blobs: Arc<blobs::HostBlobs>,
     blob_bounds: crate::run::BlobBounds,
-    permits: manifest::Permits,
+    permitted: manifest::Permitted,
     /// Receives notices when a component is compiled.
     compiling: Option<builder::CompileWatcher>,
     /// The bytes of components are kept although there is no folder for them.

@@ -50,7 +50,7 @@ pub(in crate::cli) fn fork(command: &Arguments, terminal: Terminal) -> anyhow::R
     }
     let start = |session: &Session, host: &Host, run: &Original<'_>| {
         let Original { id, workflow, inputs, blob_holders } = run;
-        command.new.host.check_addresses(&runs_of(host)?, id, &session.invocation)?;
+        command.new.host.check_permissions(&runs_of(host)?, id, &session.invocation)?;
         let fork = ForkOptions {
             at: command.at,
             id: command.new.id.clone(),

@@ -25,9 +25,9 @@ pub(in crate::cli) fn belongs_to_another_host(outcome: &Outcome) -> bool {
 }
 
 impl HostArguments {
-    /// Refuses to continue a run without an address that it was started with, unless the command
-    /// chose its addresses itself, or without TLS for its secrets if it had none.
-    pub(in crate::cli) fn check_addresses(&self, runs: &Runs, id: &str, again: &Invocation) -> Result<(), UserError> {
+    /// Refuses to continue a run without what it was permitted when it was started: an address,
+    /// unless the command chose its addresses itself, or secrets without TLS.
+    pub(in crate::cli) fn check_permissions(&self, runs: &Runs, id: &str, again: &Invocation) -> Result<(), UserError> {
         // A run with an unreadable manifest is rejected as damaged when it is loaded.
         let Ok(Ok(about)) = runs.try_manifest(id) else { return Ok(()) };
         if about.plain_secrets && !self.plain_secrets {

@@ -132,7 +132,7 @@ fn one(command: &Arguments, given: &str, session: &mut Session, slot: &mut Optio
         Ownership::Orphaned => {}
     }
     session.write_outputs_to(&command.output)?;
-    command.host.check_addresses(&runs, &id, &session.invocation)?;
+    command.host.check_permissions(&runs, &id, &session.invocation)?;
     // The host opens its own store.
     drop(runs);
     let host = host(command, session, slot)?;
@@ -201,7 +201,7 @@ fn all(command: &Arguments, session: &mut Session, slot: &mut Option<Host>) -> R
     session.signals.guard(|| {
         for stored in waiting {
             let resume = session.invocation.for_run("resume", &stored.id);
-            if let Err(why) = command.host.check_addresses(&workflows.runs, &stored.id, &resume) {
+            if let Err(why) = command.host.check_permissions(&workflows.runs, &stored.id, &resume) {
                 refused.push((stored.id, why));
                 continue;
             }

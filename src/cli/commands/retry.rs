@@ -127,7 +127,7 @@ pub(in crate::cli) fn retry(command: &Arguments, terminal: Terminal) -> anyhow::
         if command.dry_run {
             return Ok(Started::DryRun(crate::cli::report::retry_plan::print_plan(id, &retrial, command.new.json)?));
         }
-        command.new.host.check_addresses(&runs_of(host)?, id, &session.invocation)?;
+        command.new.host.check_permissions(&runs_of(host)?, id, &session.invocation)?;
         if original.source().text() == workflow.source().text() {
             for line in other_file(workflow, id, command.from.as_deref()) {
                 session.note(line);

@@ -195,10 +195,12 @@ impl Signals {
                         continue;
                     }
                 };
-                if is_termination && terminated.is_some_and(|at| at.elapsed() < TOGETHER) {
-                    continue;
+                if is_termination {
+                    if terminated.is_some_and(|at| at.elapsed() < TOGETHER) {
+                        continue;
+                    }
+                    terminated = Some(Instant::now());
                 }
-                terminated = if is_termination { Some(Instant::now()) } else { terminated };
                 let counts = {
                     let mut state = self.0.state.lock();
                     state.counts.interrupts += u32::from(!is_termination);

@@ -94,8 +94,8 @@ impl State {
         self.post(Pid::ROOT, event);
     }
 
-    /// Lets the grace of the root count from the step that hears of its end, which a busy host may
-    /// be late with. One that hears of nothing has what it was given when it was asked.
+    /// Restarts the grace of the root when a step takes the event: a busy host may run that step
+    /// late. If no step takes it, the grace counts from the request.
     pub(in crate::run) fn begin_grace(&mut self, moment: Moment, pid: Pid) {
         let Some(entry) = self.table.get_mut(pid).filter(|_| pid == Pid::ROOT) else { return };
         let Phase::Cancelling { grace, deadline, until, .. } = &mut entry.phase else { return };

@@ -11,8 +11,8 @@ use crate::process::{Answer, Event, Micros, Payload, Pid, Problem, ProblemClass,
 use crate::run::record::kinds::News;
 use std::sync::Arc;
 
-/// How late a timer is of a host that was stopped: nobody could act when it was due. Arbitrary:
-/// much longer than a busy host takes.
+/// If the timer of a grace fires this late, the host was stopped, and the root could not act in
+/// time. Arbitrary: much later than a busy host fires it.
 const AWAY_MIN: Micros = Micros(1_000_000);
 
 /// The reason of the cancel of a run that takes longer than its timeout.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// What stands in for the answers of a case.
 #[derive(Clone)]
 pub(in crate::testing) struct Oracle {
-    /// The answer to the call of a place that is made for the time with this number, from 0.
+    /// The answer to the call of a place, by how many were made there before.
     pub(in crate::testing) answer: fn(place: &str, time: u32) -> Answer,
     /// The run that this one retries.
     pub(in crate::testing) former: Option<Former>,

@@ -2,35 +2,30 @@
 //! that die: what was done and not undone is then what a run has done that never failed, each thing
 //! once.
 
-use super::drawn_workflows::{Drawn, data_of, host, seeds};
+use super::drawn_workflows::{Drawn, data_of, host};
 use crate::host::{Host, RerunError, RetryOptions};
-use crate::process::{Answer, Payload, Problem};
+use crate::process::{Answer, Payload};
 use crate::run::Record;
 use crate::sim::Dice;
 use crate::testing::execution::oracle::{Former, Oracle, scope_of};
 use crate::testing::execution::{Execution, REAL_TIME_MAX, SeenCall, Stage};
 use crate::testing::faults::Faults;
-use crate::workflow::interpreter::tests::drawn::{Draw, Flow};
-use crate::workflow::interpreter::tests::reference::{Reference, can_undo, outcome, place};
+use crate::workflow::interpreter::tests::drawn::{Draw, Flow, seeds};
+use crate::workflow::interpreter::tests::reference::{Reference, answer, can_undo, is_within, outcome, place, undoes};
 use crate::workflow::interpreter::{RepeatError, Undone};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// The most runs after the first: the last one succeeds.
 const RETRIES_MAX: u64 = 2;
 
-/// The answer to a call says nothing of the time at which it is made: a call that is made again has
-/// the same arguments.
+/// An answer says nothing of when the call is made: one that is made again has the same arguments.
 fn fails(place: &str, time: u32) -> Answer {
-    match outcome(place, time) {
-        Ok(_) => Ok(result(place)),
-        Err(class) => Err(Arc::new(Problem::new("drawn", "It was drawn").with_class(class))),
-    }
+    answer(outcome(place, time).map(|_| result(place)))
 }
 
-fn result(place: &str) -> Payload {
-    Payload::json(&json!(blake3::hash(place.as_bytes()).as_bytes()[0]))
+fn result(place: &str) -> Value {
+    json!(blake3::hash(place.as_bytes()).as_bytes()[0])
 }
 
 /// What was done and not undone: keys by their places.
@@ -39,18 +34,16 @@ fn effects(calls: &[SeenCall], told: &dyn Fn() -> String) -> BTreeMap<String, BT
     let mut undone: BTreeSet<&str> = BTreeSet::new();
     for seen in calls.iter().filter(|seen| matches!(seen.answer, Some(Ok(_)))) {
         let scope = scope_of(&seen.key);
-        match scope.split_once("compensate/") {
-            Some((within, _)) => {
+        match undoes(scope) {
+            Some(within) => {
                 undone.insert(within);
-                let is_left =
-                    |key: &String| !scope_of(key).starts_with(within) && format!("{}/", scope_of(key)) != within;
                 for keys in done.values_mut() {
-                    keys.retain(is_left);
+                    keys.retain(|key| !is_within(scope_of(key), within));
                 }
             }
             None if scope.starts_with("on.") => {}
             None => {
-                let again = undone.iter().find(|within| format!("{scope}/").starts_with(**within));
+                let again = undone.iter().find(|within| is_within(scope, within));
                 assert_eq!(again, None, "{scope} was undone, and is sent again under its key\n{}", told());
                 done.entry(place(scope)).or_default().insert(seen.key.to_string());
             }
@@ -62,10 +55,9 @@ fn effects(calls: &[SeenCall], told: &dyn Fn() -> String) -> BTreeMap<String, BT
 
 /// What can be undone, and is not, is what a failed run could not undo.
 fn is_attempted(flow: &Flow, done: &BTreeMap<String, BTreeSet<String>>, calls: &[SeenCall], told: &dyn Fn() -> String) {
-    let undone: BTreeSet<&str> =
-        calls.iter().filter_map(|seen| Some(scope_of(&seen.key).split_once("compensate/")?.0)).collect();
+    let undone: BTreeSet<&str> = calls.iter().filter_map(|seen| undoes(scope_of(&seen.key))).collect();
     for scope in done.values().flatten().map(|key| scope_of(key)).filter(|scope| can_undo(&flow.steps, scope)) {
-        let is_attempted = undone.iter().any(|within| format!("{scope}/").starts_with(within));
+        let is_attempted = undone.iter().any(|within| is_within(scope, within));
         assert!(is_attempted, "{scope} was not undone: {undone:?}\n{}", told());
     }
 }
@@ -78,7 +70,7 @@ fn look(steps: &[String], calls: &[SeenCall]) -> Option<Undone> {
         let of = calls.iter().filter(|seen| seen.step.strip_suffix(".compensate") == Some(step));
         let mut ends: BTreeMap<&str, bool> = BTreeMap::new();
         for seen in of {
-            let (within, _) = scope_of(&seen.key).split_once("compensate/")?;
+            let within = undoes(scope_of(&seen.key))?;
             *ends.entry(within).or_default() |= matches!(seen.answer, Some(Ok(_)));
         }
         let all: BTreeSet<bool> = ends.into_values().collect();
@@ -91,7 +83,7 @@ fn look(steps: &[String], calls: &[SeenCall]) -> Option<Undone> {
     Some(undone)
 }
 
-/// The run that retries another. `None` if no step would run again, or nobody can say what is
+/// The retry of a run. `None` if no step would run again, or if the servers cannot tell what was
 /// undone.
 fn retried(host: &Host, drawn: &Drawn, execution: &Execution, number: u64) -> Option<Former> {
     let workflow = drawn.stage.workflow();
@@ -115,10 +107,10 @@ fn run(host: &Host, drawn: &mut Drawn, dice: &mut Dice) -> bool {
     let retries = 1 + dice.below(RETRIES_MAX);
     for number in 0..=retries {
         let is_last = number == retries;
-        let answer = if is_last { |place: &str, _| Ok(result(place)) } else { fails };
+        let answers = if is_last { |place: &str, _| answer(Ok(result(place))) } else { fails };
         let before = former.as_ref().map_or(0, |former: &Former| former.calls.len());
         let stage = Stage::new(host, drawn.stage.workflow(), 1, &[], REAL_TIME_MAX);
-        drawn.stage = stage.with_oracle(Oracle { answer, former: former.take() });
+        drawn.stage = stage.with_oracle(Oracle { answer: answers, former: former.take() });
         let mut faults = Faults::default();
         let mut execution = drawn.execute(&faults);
         if dice.chance(70) {

@@ -4,25 +4,20 @@
 
 use crate::dispatch::{CallContext, Declaration, from_inline_fn};
 use crate::host::{Host, Workflow};
-use crate::process::{Answer, Micros, Payload, Problem};
+use crate::process::{Answer, Micros, Payload};
 use crate::sim::Dice;
 use crate::testing::case_file::Case;
 use crate::testing::execution::oracle::{self, Oracle, scope_of};
 use crate::testing::execution::{End, Execution, REAL_TIME_MAX, SeenCall, Stage};
 use crate::testing::faults::{Fault, Faults, draw};
 use crate::testing::suite::Suite;
-use crate::workflow::interpreter::tests::drawn::{CAREFUL, Draw, Flow, HANDLER, body_of, signals_of, texts};
-use crate::workflow::interpreter::tests::reference::{Reference, can_undo, failed_after, outcome, place};
+use crate::workflow::interpreter::tests::drawn::{CAREFUL, Draw, Flow, HANDLER, body_of, seeds, signals_of, texts};
+use crate::workflow::interpreter::tests::reference::{
+    Reference, answer, can_undo, failed_after, is_within, outcome, place, undoes,
+};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::Arc;
-
-fn answer(place: &str, time: u32) -> Answer {
-    outcome(place, time)
-        .map(|value| Payload::json(&value))
-        .map_err(|class| Arc::new(Problem::new("drawn", "It was drawn").with_class(class)))
-}
 
 pub(super) fn host() -> Host {
     let never = |_: Payload, _: CallContext| -> Answer { panic!("a call of a test leaves the host") };
@@ -70,6 +65,7 @@ impl Drawn {
     }
 
     fn stage(host: &Host, workflow: &Workflow) -> Stage {
+        let answer = |place: &str, time| answer(outcome(place, time));
         Stage::new(host, workflow, 1, &[], REAL_TIME_MAX).with_oracle(Oracle { answer, former: None })
     }
 
@@ -156,12 +152,6 @@ fn compare(drawn: &Drawn, faults: &Faults, execution: &Execution) {
     }
 }
 
-/// How many workflows are drawn, or the number of one.
-pub(super) fn seeds(count: u64) -> std::ops::Range<u64> {
-    let of = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    of("WFHOST_GRAPH").map_or(0..of("WFHOST_GRAPHS").unwrap_or(count), |seed: u64| seed..seed + 1)
-}
-
 #[test]
 fn drawn_workflows_end_alike_whatever_befalls_their_host() {
     let (host, folder) = (host(), tempfile::tempdir().unwrap());
@@ -207,17 +197,16 @@ fn is_undone(drawn: &Drawn, faults: &Faults, execution: &Execution) {
         return;
     }
     let Err(data) = data_of(execution) else { return };
-    let keys = |seen: &SeenCall| scope_of(&seen.key).split_once("compensate").map(|(keys, _)| keys.to_owned());
-    let undone: BTreeSet<String> = execution.calls.iter().filter_map(keys).collect();
+    let undone: BTreeSet<&str> = execution.calls.iter().filter_map(|seen| undoes(scope_of(&seen.key))).collect();
     let listed = |key: &str| data[key].as_array().cloned().unwrap_or_default();
-    let may_be = |one: &&Value| one["may-be-done"] == true || one["kind"] == "no-time";
-    let (not_undone, others) = (listed("not-undone"), listed("not-undone").iter().filter(may_be).count());
+    let not_undone = listed("not-undone");
     let is_short_of_time = not_undone.iter().any(|one| one["kind"] == "no-time");
-    let count = listed("undone").len() + not_undone.len() - others;
+    let known = not_undone.iter().filter(|one| one["may-be-done"] != true);
+    let count = listed("undone").len() + known.count();
     assert!(count == undone.len() || is_short_of_time, "{data:#}: {undone:?}\n{}", drawn.told(faults));
     for seen in execution.calls.iter().filter(|seen| matches!(seen.answer, Some(Ok(_)))) {
         let scope = scope_of(&seen.key);
-        let is_undone = undone.iter().any(|undone| format!("{scope}/").starts_with(undone.as_str()));
+        let is_undone = undone.iter().any(|undone| is_within(scope, undone));
         // The cancel cut off the call, or a step around it.
         let is_around = |one: &Value| one["step"].as_str().is_some_and(|step| seen.step.starts_with(step));
         let is_known = is_undone || is_short_of_time || not_undone.iter().any(is_around);

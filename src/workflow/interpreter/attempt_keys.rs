@@ -5,13 +5,12 @@
 //!
 //! - **K1** A call that has succeeded, or may have, keeps its key however often it is sent in
 //!   further attempts: a server that honours keys does it once.
-//! - **K2** A call of which all sends are known not to have happened has a new key.
+//! - **K2** If every send of a call is known not to have happened, its next send has a new key.
 //!
 //! What is known is kept until the outermost step with `retry` around the call has ended its item,
 //! or its turn.
 
 use super::blocks::ROOT;
-use super::state::Item;
 use super::{Interpreter, ItemKey};
 use crate::workflow::expression::Size;
 use crate::workflow::plan::Action;
@@ -49,33 +48,20 @@ impl Interpreter {
         false
     }
 
-    /// Notes the key of a call whose item, or turn, has ended.
-    pub(super) fn keep_call_key(&mut self, (index, number): ItemKey, item: &Item, has_succeeded: bool) {
-        let may_have_happened = has_succeeded || item.may_have_happened;
-        let is_known = item.known_failures > 0 || may_have_happened;
+    /// Notes the key of a call whose item, or turn, has ended. That a call under this number may
+    /// have happened is not forgotten.
+    pub(super) fn keep_call_key(&mut self, (index, item): ItemKey, turn: u32, mut key: CallKey) {
+        let is_known = key.number > 0 || key.may_have_happened;
         let is_call = matches!(self.node(index).action, Action::Call { .. });
         if !is_known || !is_call || self.nodes[index].block == ROOT || !self.is_tried_again(index) {
             return;
         }
-        let path = self.key_path_of(index, number, item.turn);
-        let size = size_of(&path);
-        let mut is_new = false;
-        let known = self.attempt_keys.0.entry(path).or_insert_with(|| {
-            is_new = true;
-            CallKey::default()
-        });
-        let stays = known.may_have_happened && known.number == item.known_failures;
-        *known = CallKey { number: item.known_failures, may_have_happened: may_have_happened || stays };
-        if is_new {
-            self.retained += size;
+        let path = self.key_path_of(index, item, turn);
+        match self.attempt_keys.0.get(&path) {
+            Some(known) => key.may_have_happened |= known.may_have_happened && known.number == key.number,
+            None => self.retained += size_of(&path),
         }
-    }
-
-    /// Notes the key of a call whose turn has succeeded.
-    pub(super) fn turn_has_succeeded(&mut self, key: ItemKey) {
-        let Some(item) = self.running(key.0).live.remove(&key.1) else { return };
-        self.keep_call_key(key, &item, true);
-        self.running(key.0).live.insert(key.1, item);
+        self.attempt_keys.0.insert(path, key);
     }
 
     /// The key that a call has had in an earlier attempt of a step around it.

@@ -1,5 +1,6 @@
 //! Ends attempts, items and nodes.
 
+use super::attempt_keys::CallKey;
 use super::blocks::ROOT;
 use super::progress::{Cause, FAILURES_REPORTED_MAX, ItemFailure};
 use super::scope::{size_of, value};
@@ -23,7 +24,7 @@ impl Interpreter {
         let is_late = self.is_late(key, &answer);
         let item = self.item(key);
         let size = item.input.size();
-        let attempt = item.attempt;
+        let (attempt, turn, number) = (item.attempt, item.turn, item.known_failures);
         let timed_out = item.timed_out || is_late;
         let deadline = item.deadline.take();
         self.in_flight_bytes -= size;
@@ -34,10 +35,13 @@ impl Interpreter {
         match answer {
             // Too late: the attempt ended with its time.
             _ if timed_out => self.attempt_timed_out(context, key),
-            Ok(output) => match self.retain(key.0, size_of(&output)) {
-                Ok(()) => self.turn_over(context.now, key, value(&output)),
-                Err(problem) => self.failed(key, attempt, problem),
-            },
+            Ok(output) => {
+                self.keep_call_key(key, turn, CallKey { number, may_have_happened: true });
+                match self.retain(key.0, size_of(&output)) {
+                    Ok(()) => self.turn_over(context.now, key, value(&output)),
+                    Err(problem) => self.failed(key, attempt, problem),
+                }
+            }
             Err(problem) => {
                 // What a guest did before it failed is unknown.
                 let is_call = matches!(self.node(key.0).action, Action::Call { .. });
@@ -161,9 +165,6 @@ impl Interpreter {
         }
         let ended = running.live.remove(&item);
         self.nodes[index].done += 1;
-        if let Some(ended) = &ended {
-            self.keep_call_key((index, item), ended, true);
-        }
         self.save_key_number((index, item), ended.as_ref());
         self.changed.insert(index);
     }
@@ -229,7 +230,8 @@ impl Interpreter {
         if let Some(item) = item {
             self.nodes[index].ended_items.again.record(number, item, item.may_have_happened);
             self.keep_number(index, number, item.turn, item.known_failures);
-            self.keep_call_key((index, number), item, false);
+            let key = CallKey { number: item.known_failures, may_have_happened: item.may_have_happened };
+            self.keep_call_key((index, number), item.turn, key);
             self.forget_call_keys((index, number), item.turn);
         }
     }

@@ -22,7 +22,6 @@ impl Interpreter {
         if turn > 0 {
             self.release(key.0, Size::of(&former));
         }
-        self.turn_has_succeeded(key);
         let outcome = self.goes_on(key, repeat, turn);
         if node.compensate.is_some() && outcome != Ok(false) {
             // This turn has succeeded, however the item ends.

@@ -51,7 +51,7 @@ impl ExistingRun<'_> {
                     return Ok(self.report(runs, session, outcome));
                 }
                 Ownership::Orphaned => {
-                    self.arguments.check_addresses(runs, self.id, &session.invocation)?;
+                    self.arguments.check_permissions(runs, self.id, &session.invocation)?;
                     let (watch, watcher) = session.watcher_of(self.host, self.id);
                     match self.host.recover(self.workflow, self.id, RunOptions { watcher, ..RunOptions::default() }) {
                         Ok(run) => {

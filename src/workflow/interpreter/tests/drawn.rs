@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// The handlers that steps call; a call of the second must not be sent again unless somebody says
-/// so.
+/// The handlers that steps call. The second is not repeatable: whether a call whose outcome is
+/// unknown is sent again, an operator decides.
 pub(crate) const HANDLER: &str = "shop";
 pub(crate) const CAREFUL: &str = "bank";
 
@@ -196,6 +196,13 @@ pub(crate) fn signals_of(flow: &Flow) -> Vec<String> {
     let mut names = Vec::new();
     flow.on.iter().map(|(_, steps)| steps).chain([&flow.steps]).for_each(|steps| add(steps, &mut names));
     names
+}
+
+/// The seeds of the workflows to draw: so many unless the environment says another number, or names
+/// one seed.
+pub(crate) fn seeds(count: u64) -> std::ops::Range<u64> {
+    let of = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    of("WFHOST_GRAPH").map_or(0..of("WFHOST_GRAPHS").unwrap_or(count), |seed: u64| seed..seed + 1)
 }
 
 /// What the signal of a step carries.

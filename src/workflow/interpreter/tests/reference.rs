@@ -7,9 +7,10 @@
 //! by side, all begin at once, and those that fail do not keep others from a further attempt.
 
 use super::drawn::{CacheKey, Flow, Kind, Step, body_of, child, is_careful};
-use crate::process::ProblemClass;
+use crate::process::{Answer, Payload, Problem, ProblemClass};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// The scope of a call without the numbers in its keys: its place in the workflow.
 pub(crate) fn place(scope: &str) -> String {
@@ -17,8 +18,8 @@ pub(crate) fn place(scope: &str) -> String {
     parts.map(|(_, part)| part).collect::<Vec<_>>().join("/")
 }
 
-/// How a call of a place ends that is made for the time with this number, from 0. One that must not
-/// be sent again is not answered that it should be.
+/// How the call of a place ends, by how many were made there before. A handler that is not
+/// repeatable never answers that the call may be retried.
 pub(crate) fn outcome(place: &str, time: u32) -> Result<Value, ProblemClass> {
     let hash = blake3::hash(format!("{place}#{time}").as_bytes());
     let is_careful = place.rsplit('/').nth(1).is_some_and(is_careful);
@@ -27,6 +28,22 @@ pub(crate) fn outcome(place: &str, time: u32) -> Result<Value, ProblemClass> {
         1 | 2 if !is_careful => Err(ProblemClass::Retryable),
         _ => Ok(json!(hash.as_bytes()[1])),
     }
+}
+
+/// What a server answers.
+pub(crate) fn answer(outcome: Result<Value, ProblemClass>) -> Answer {
+    let problem = |class| Arc::new(Problem::new("drawn", "It was drawn").with_class(class));
+    outcome.map(|value| Payload::json(&value)).map_err(problem)
+}
+
+/// What the keys begin with of all that a compensation undoes, by the scope of one of its calls.
+pub(crate) fn undoes(scope: &str) -> Option<&str> {
+    scope.split_once("compensate/").map(|(keys, _)| keys)
+}
+
+/// Whether a call, or a step around it, has keys that begin so.
+pub(crate) fn is_within(scope: &str, keys: &str) -> bool {
+    format!("{scope}/").starts_with(keys)
 }
 
 /// How a step ended.

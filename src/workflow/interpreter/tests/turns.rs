@@ -93,8 +93,18 @@ steps:
 fn the_result_of_an_item_that_fails_in_a_later_turn_is_null() {
     let yaml = "
 steps:
-  - { id: each, for-each: [ 1, 2 ], continue-on-error: true, repeat: { max: 2 }, call: shop, with: '${ [.item, .turn] }' }
-  - { id: many, for-each: [ 3 ], continue-on-error: true, repeat: { until: '${ false }', max: 2 }, call: shop, with: '${ [.item, .turn] }' }
+  - id: each
+    for-each: [ 1, 2 ]
+    continue-on-error: true
+    repeat: { max: 2 }
+    call: shop
+    with: '${ [.item, .turn] }'
+  - id: many
+    for-each: [ 3 ]
+    continue-on-error: true
+    repeat: { until: '${ false }', max: 2 }
+    call: shop
+    with: '${ [.item, .turn] }'
 outputs: { each: '${ .steps.each.output }', many: '${ .steps.many.output }' }";
     let world = run(yaml, json!({}), |ask| match &*ask.scope {
         "each/1/0" => ok(json!("first")),
